@@ -1,0 +1,147 @@
+"""Why a document ends without a receipt.
+
+    DocumentError                     a document's own end; carries code, stage, page, retriable
+      EmptyFile                       nothing to read
+      UnreadableSource                the path is gone, is no regular file, or may not be read
+      UnsupportedMediaType            not a kind of file we read, whatever its name says
+      CorruptDocument                 the kind is known, the content is broken
+      EncryptedDocument               needs a password
+      ImageTooLarge                   more pixels than the limit (read from the header)
+      TooManyPages                    more pages than the limit
+      EngineError                     the OCR engine failed on this page
+      PageTimeout                     one page took longer than its limit
+      ExtractionIncomplete            the fields could not be worked out (a bug in a rule: the text is kept)
+
+What the executor sees from outside (a worker that died, hung or grew) is a code too, but no exception: nothing in the
+worker lived to raise it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+WORKER_LOST = "worker-lost"
+DEADLINE = "deadline"
+MEMORY_LIMIT = "memory-limit"
+UNPICKLABLE_RESULT = "unpicklable-result"
+ENGINE_ERROR = "engine-error"
+CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFailure:
+    """A document's failure as data: what clients, the ledger and the dead letters show.
+
+    Attributes:
+        code: the stable, hyphenated name of the reason (`corrupt-document`, `worker-lost`, ...).
+        stage: where it happened: `read`, `decode`, `recognise`, `extract`, `execute`.
+        detail: one sentence for a person: what, where, and what to do.
+        page: the page it happened on, from 1; None when it is about the whole document.
+        attempt: which attempt ended like this, from 1.
+        retriable: whether the same bytes could succeed when run again.
+    """
+
+    code: str
+    stage: str
+    detail: str
+    page: int | None = None
+    attempt: int = 1
+    retriable: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The failure as plain JSON types, in a fixed order of keys."""
+        return asdict(self)
+
+
+class DocumentError(Exception):
+    """One document cannot be read; it costs only itself. `detail` says what to do next."""
+
+    code: ClassVar[str] = ENGINE_ERROR
+    stage: ClassVar[str] = "decode"
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, detail: str, *, page: int | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.page = page
+
+    def failure(self, attempt: int = 1) -> DocumentFailure:
+        """This error as data."""
+        return DocumentFailure(self.code, self.stage, self.detail, self.page, attempt, self.retriable)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Keyword arguments do not survive the default pickling of exceptions, and these cross process borders.
+        return _rebuild, (type(self), self.detail, self.page)
+
+
+def _rebuild(kind: type[DocumentError], detail: str, page: int | None) -> DocumentError:
+    return kind(detail, page=page)
+
+
+class EmptyFile(DocumentError):
+    """The file has no bytes."""
+
+    code = "empty-file"
+    stage = "read"
+
+
+class UnreadableSource(DocumentError):
+    """The path is gone, is not a regular file, or may not be read."""
+
+    code = "unreadable-source"
+    stage = "read"
+    retriable = True
+
+
+class UnsupportedMediaType(DocumentError):
+    """The first bytes are of no kind that headrace reads."""
+
+    code = "unsupported-media-type"
+
+
+class CorruptDocument(DocumentError):
+    """The kind of file is known, but its content is broken."""
+
+    code = "corrupt-document"
+
+
+class EncryptedDocument(DocumentError):
+    """The document opens only with a password."""
+
+    code = "encrypted-document"
+
+
+class ImageTooLarge(DocumentError):
+    """A page has more pixels than the limit; decided from the header, before anything is decoded."""
+
+    code = "image-too-large"
+
+
+class TooManyPages(DocumentError):
+    """The document has more pages than the limit."""
+
+    code = "too-many-pages"
+
+
+class EngineError(DocumentError):
+    """The OCR engine failed on a page."""
+
+    code = ENGINE_ERROR
+    stage = "recognise"
+    retriable = True
+
+
+class PageTimeout(DocumentError):
+    """One page took longer than its limit."""
+
+    code = "page-timeout"
+    stage = "recognise"
+    retriable = True
+
+
+class ExtractionIncomplete(DocumentError):
+    """The text was read, but the fields could not be worked out from it."""
+
+    code = "extraction-incomplete"
+    stage = "extract"
