@@ -3,6 +3,9 @@
     DocumentError                     a document's own end; carries code, stage, page, retriable
       EmptyFile                       nothing to read
       UnreadableSource                the path is gone, is no regular file, or may not be read
+      SourceUrlForbidden              an address that headrace does not fetch (http, s3, another host)
+      BadManifestLine                 a line of a manifest that names no document
+      PayloadTooLarge                 more bytes than one document may have
       UnsupportedMediaType            not a kind of file we read, whatever its name says
       CorruptDocument                 the kind is known, the content is broken
       EncryptedDocument               needs a password
@@ -92,6 +95,27 @@ class UnreadableSource(DocumentError):
     code = "unreadable-source"
     stage = "read"
     retriable = True
+
+
+class SourceUrlForbidden(DocumentError):
+    """The document is named by an address that headrace does not fetch."""
+
+    code = "source-url-forbidden"
+    stage = "read"
+
+
+class BadManifestLine(DocumentError):
+    """A line of a manifest that names no document; the lines after it are read as usual."""
+
+    code = "bad-manifest-line"
+    stage = "read"
+
+
+class PayloadTooLarge(DocumentError):
+    """The document has more bytes than the limit; decided before or while its bytes are copied."""
+
+    code = "payload-too-large"
+    stage = "read"
 
 
 class UnsupportedMediaType(DocumentError):
