@@ -1,0 +1,244 @@
+"""How much of everything: pure arithmetic on what the machine has, each answer with the sum that led to it.
+
+Nothing here waits, allocates or decides for you: the functions take numbers and give a `Derived` number back. Two
+readers, `available_cores` and `available_memory_bytes`, look at the machine; they take the root folder as an argument,
+so that a test can show them any machine.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+Number = TypeVar("Number", int, float)
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+_NO_LIMIT_BYTES = 2**60  # cgroup v1 writes "no limit" as the largest page-aligned signed number
+
+
+@dataclass(frozen=True, slots=True)
+class Derived(Generic[Number]):
+    """A number that was worked out, and why it is that number.
+
+    Attributes:
+        value: the number, in `unit`.
+        unit: `workers`, `documents`, `bytes`, `s`, `documents/s`, ...
+        because: the sum as a person would write it down, ending in the value.
+    """
+
+    value: Number
+    unit: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What there is to use: cores this process may run on, memory its whole tree may take."""
+
+    cores: Derived[int]
+    memory_bytes: Derived[int]
+
+    @classmethod
+    def read(cls, root: Path = Path("/")) -> Machine:
+        """Looks at the machine, or at the picture of one below `root`."""
+        return cls(available_cores(root), available_memory_bytes(root))
+
+
+def readable_bytes(size_bytes: float) -> str:
+    """A size for people, in binary units: `1.5 GiB`, `640 MiB`, `12 KiB`, `7 B`."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if abs(size_bytes) >= unit:
+            amount = size_bytes / unit
+            return f"{amount:.1f} {name}" if amount < 100 and not amount.is_integer() else f"{amount:,.0f} {name}"
+    return f"{size_bytes:.0f} B"
+
+
+def readable_rate(rate_per_s: float) -> str:
+    """A rate for people: `1.18`, `44.4`, `2,000`; the unit is the caller's."""
+    return f"{rate_per_s:,.0f}" if abs(rate_per_s) >= 100 else f"{rate_per_s:.3g}"
+
+
+# ---------------------------------------------------------------------------------------------- what the machine has
+
+
+def available_cores(root: Path = Path("/"), *, affinity: int | None = None) -> Derived[int]:
+    """Cores this process may use: the affinity mask and the cgroup quota, whichever is smaller; at least 1.
+
+    A quota of one core and a half counts as two: the second worker runs half of the time, and a quota throttles, it
+    does not kill.
+
+    Args:
+        root: where `proc` and `sys` are.
+        affinity: cores in the mask; None asks the operating system.
+    """
+    mask = affinity if affinity is not None else len(os.sched_getaffinity(0))
+    quotas = [quota for quota in _cpu_quotas(root) if quota > 0]
+    if not quotas:
+        return Derived(max(1, mask), "cores", f"{mask} by affinity, no cgroup quota = {max(1, mask)}")
+    quota = min(quotas)
+    cores = max(1, min(mask, math.ceil(quota)))
+    return Derived(cores, "cores", f"min({mask} by affinity, {quota:g} by cgroup quota, rounded up) = {cores}")
+
+
+def available_memory_bytes(root: Path = Path("/")) -> Derived[int]:
+    """Memory this process and its children may take: the cgroup's limit and what is free now, whichever is smaller.
+
+    Free means `MemAvailable` of the kernel (what could be had without swapping), or all memory where there is no such
+    line.
+
+    Raises:
+        OSError: neither a cgroup limit nor `proc/meminfo` could be read: set the limit by hand.
+    """
+    terms: dict[str, int] = {}
+    limits = [limit for limit in _memory_limits(root) if 0 < limit < _NO_LIMIT_BYTES]
+    if limits:
+        terms["cgroup limit"] = min(limits)
+    information = _meminfo(root)
+    for line in ("MemAvailable", "MemTotal"):
+        if line in information:
+            terms[line] = information[line]
+            break
+    if not terms:
+        raise OSError("neither a cgroup memory limit nor /proc/meminfo can be read; set memory_limit_bytes by hand")
+    value = min(terms.values())
+    shown = ", ".join(f"{readable_bytes(term)} {name}" for name, term in terms.items())
+    because = f"min({shown}) = {readable_bytes(value)}" if len(terms) > 1 else shown
+    return Derived(value, "bytes", because)
+
+
+def _cpu_quotas(root: Path) -> Iterator[float]:
+    """Cores granted by each group from ours to the top: a parent's quota binds its children."""
+    for folder in _groups(root, ""):
+        words = _words(folder / "cpu.max")
+        if len(words) == 2 and words[0].isdigit() and int(words[1] or 0) > 0:
+            yield int(words[0]) / int(words[1])
+    for folder in _groups(root, "cpu"):
+        quota, period = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
+        if quota and period and quota[0].isdigit() and period[0].isdigit() and int(period[0]) > 0:
+            yield int(quota[0]) / int(period[0])
+
+
+def _memory_limits(root: Path) -> Iterator[int]:
+    files = [(folder, name) for folder in _groups(root, "") for name in ("memory.max", "memory.high")]
+    files += [(folder, "memory.limit_in_bytes") for folder in _groups(root, "memory")]
+    for folder, name in files:
+        words = _words(folder / name)
+        if words and words[0].isdigit():
+            yield int(words[0])
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """Our group's folder and those above it; "" is the unified hierarchy (v2), a name one of the old ones (v1).
+
+    In a container the path of `proc/self/cgroup` may be the host's and not exist inside: then only the mount counts.
+    """
+    for line in _lines(root / "proc/self/cgroup"):
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controller not in controllers.split(","):
+            continue
+        base = root / "sys/fs/cgroup"
+        mount = next((m for m in (base / controllers, base / controller) if m.is_dir()), base) if controller else base
+        below = [part for part in path.split("/") if part]
+        for depth in range(0 if ".." in below else len(below), -1, -1):
+            yield mount.joinpath(*below[:depth])
+        return
+
+
+def _meminfo(root: Path) -> dict[str, int]:
+    found = {}
+    for line in _lines(root / "proc/meminfo"):
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            found[name] = int(words[0]) * KIB
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _words(path: Path) -> list[str]:
+    return " ".join(_lines(path)[:1]).split()
+
+
+# --------------------------------------------------------------------------------------------------- what follows
+
+
+def capacity(arrival_per_s: float, delay_s: float, unit: str = "documents") -> Derived[int]:
+    """How many are in flight when `arrival_per_s` come and each stays `delay_s`: Little's law, L = lambda x W.
+
+    Read the other way it is a promise: with this many permits, nobody who was let in waits longer than `delay_s` as
+    long as they leave at that rate. (Little, 1961: "A proof for the queuing formula L = lambda W".)
+
+    Raises:
+        ValueError: a number is not finite or not above zero.
+    """
+    _positive(arrival_per_s=arrival_per_s, delay_s=delay_s)
+    value = max(1, math.ceil(arrival_per_s * delay_s))
+    return Derived(value, unit, f"{readable_rate(arrival_per_s)} per s x {delay_s:g} s = {value}")
+
+
+def delay(in_flight: int, departure_per_s: float) -> Derived[float]:
+    """How long the last of `in_flight` stays when they leave at `departure_per_s`: Little's law for the time.
+
+    Raises:
+        ValueError: a number is not finite or not above zero.
+    """
+    _positive(in_flight=in_flight, departure_per_s=departure_per_s)
+    value = in_flight / departure_per_s
+    return Derived(value, "s", f"{in_flight} / {readable_rate(departure_per_s)} per s = {value:.3g} s")
+
+
+def worker_count(cores: int, memory_bytes: int, parent_bytes: int, worker_bytes: int) -> Derived[int]:
+    """How many workers there is room for: one a core, as far as the memory goes; 0 when not even one fits.
+
+    Args:
+        cores: what `available_cores` says.
+        memory_bytes: what the whole tree may take.
+        parent_bytes: what the parent takes of it at most.
+        worker_bytes: what one worker takes at most.
+
+    Raises:
+        ValueError: cores or worker_bytes is not above zero.
+    """
+    _positive(cores=cores, worker_bytes=worker_bytes)
+    fitting = max(0, (memory_bytes - parent_bytes) // worker_bytes)
+    value = min(cores, fitting)
+    room = f"({readable_bytes(memory_bytes)} - {readable_bytes(parent_bytes)}) / {readable_bytes(worker_bytes)}"
+    return Derived(value, "workers", f"min({cores} cores, {room} = {fitting}) = {value}")
+
+
+def chunk_size(budget_bytes: int, item_bytes: int, at_most: int) -> Derived[int]:
+    """How many items go together so that all of them fit a budget, even when each is as large as it may be.
+
+    Never less than 1: an item that is larger than the budget goes alone rather than nowhere.
+
+    Raises:
+        ValueError: a number is not above zero.
+    """
+    _positive(budget_bytes=budget_bytes, item_bytes=item_bytes, at_most=at_most)
+    value = max(1, min(at_most, budget_bytes // item_bytes))
+    room = f"{readable_bytes(budget_bytes)} / {readable_bytes(item_bytes)}"
+    return Derived(value, "items", f"max(1, min({at_most}, {room})) = {value}")
+
+
+def worst_case_bytes(parent_bytes: int, workers: int, worker_bytes: int) -> Derived[int]:
+    """What the whole tree takes when every process stands at its own ceiling at the same moment."""
+    value = parent_bytes + workers * worker_bytes
+    shown = f"{readable_bytes(parent_bytes)} + {workers} x {readable_bytes(worker_bytes)} = {readable_bytes(value)}"
+    return Derived(value, "bytes", shown)
+
+
+def _positive(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not math.isfinite(number) or number <= 0:
+            raise ValueError(f"{name} must be a finite number above 0, not {number!r}")

@@ -1,0 +1,46 @@
+"""What each OCR engine costs: the one place for these figures. `bounds.derive` counts with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+MB = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCost:
+    """One engine in one worker.
+
+    Attributes:
+        engine: its name, as in `--engine`.
+        rss_at_rest_bytes: of a worker that has loaded its models and reads nothing.
+        rss_peak_bytes: of a worker on ordinary pages.
+        bytes_per_pixel: what a decoded page adds to that peak at most, for the largest page that is allowed; 0 for an
+            engine that decodes nothing.
+        seconds_per_page: processor time of one page on one core.
+    """
+
+    engine: str
+    rss_at_rest_bytes: int
+    rss_peak_bytes: int
+    bytes_per_pixel: float
+    seconds_per_page: float
+
+
+ENGINE_COSTS = MappingProxyType(
+    {
+        cost.engine: cost
+        for cost in (
+            EngineCost("rapidocr", 160 * MB, 800 * MB, 3, 1.7),
+            EngineCost("tesseract", 80 * MB, 450 * MB, 3, 0.45),
+            EngineCost("null", 40 * MB, 80 * MB, 0, 0.001),
+        )
+    }
+)
+
+PARENT_AT_REST_BYTES = 110 * MB
+"""The parent with store, ledger and progress loaded, and nothing in the window."""
+
+RESULT_BYTES = 256 * 1024
+"""What one finished document takes in the parent while it waits for its turn: the largest usual one, 400 lines."""
