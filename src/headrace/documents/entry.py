@@ -1,0 +1,146 @@
+"""An entry of the ledger as data: what the ledger decides, the store keeps, and everybody reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from headrace.documents.document import document_id
+from headrace.documents.status import DocumentState, EntryKind, Verdict
+
+GENESIS = "0" * 64
+"""What stands in `prev_hash` of a book's first entry."""
+
+_VOUCHER = re.compile(r"(?P<book>.+)-(?P<sequence>[0-9]{6,18})")
+
+
+def format_voucher(book: str, sequence: int) -> str:
+    """A voucher number for people: `main-000017` is entry 17 of the book `main`."""
+    return f"{book}-{sequence:06d}"
+
+
+def parse_voucher(text: str) -> tuple[str, int] | None:
+    """Book and sequence; None when the text is no voucher number. A book's name may hold dashes itself."""
+    match = _VOUCHER.fullmatch(text)
+    return (match["book"], int(match["sequence"])) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last entry of a book; `sequence` 0 and `GENESIS` when the book is empty."""
+
+    book: str
+    sequence: int = 0
+    entry_hash: str = GENESIS
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSeen:
+    """The first receipt of a book with certain bytes; what a duplicate points to."""
+
+    document_id: str
+    sequence: int
+    uri: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a book. Immutable: a correction is a new entry, never a change.
+
+    `content` is the canonical JSON that is hashed and kept as it is; `receipt`, `failure`, `duplicate_of` and
+    `policy_checks` are read from it when asked for, so a million entries passing by cost no million dicts.
+
+    Attributes:
+        book: the ledger it belongs to.
+        sequence: the voucher number, contiguous from 1 in its book.
+        batch_id, position: which document of which batch; exactly one entry for each.
+        document_id: the document's opaque id.
+        kind: receipt, duplicate or failure.
+        state: how the document ended: succeeded, partial or failed; a duplicate has succeeded.
+        uri: what the document is called; printable text.
+        sha256: hex digest of its bytes; None when nobody could read them.
+        verdict: what checks and policy say; None for a failure.
+        content: canonical JSON (UTF-8) of all that is deterministic; no times, durations or hosts.
+        prev_hash: `entry_hash` of the entry before it in the book, `GENESIS` for the first.
+        entry_hash: hex SHA-256 over `prev_hash`, a line feed and `content`.
+    """
+
+    book: str
+    sequence: int
+    batch_id: int
+    position: int
+    document_id: str
+    kind: EntryKind
+    state: DocumentState
+    uri: str
+    sha256: str | None
+    verdict: Verdict | None
+    content: bytes
+    prev_hash: str
+    entry_hash: str
+
+    @classmethod
+    def stored(
+        cls,
+        *,
+        book: str,
+        sequence: int,
+        batch_id: int,
+        position: int,
+        kind: str,
+        content: bytes,
+        prev_hash: str,
+        entry_hash: str,
+    ) -> Entry:
+        """An entry as a store gives it back. Damaged content does not raise here: the chain check has to name it."""
+        try:
+            body = json.loads(content)
+            told = (
+                str(body["document_id"]),
+                DocumentState(body["state"]),
+                str(body["uri"]),
+                body["sha256"],
+                Verdict(body["verdict"]) if body["verdict"] else None,
+            )
+        except (ValueError, TypeError, KeyError):
+            body = {}
+            told = (document_id(book, batch_id, position), DocumentState.FAILED, "", None, None)
+        entry = cls(
+            book, sequence, batch_id, position, told[0], EntryKind(kind), *told[1:], content, prev_hash, entry_hash
+        )
+        entry.__dict__["body"] = body  # what the cached property would work out again
+        return entry
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        """`content` parsed."""
+        body: dict[str, Any] = json.loads(self.content)
+        return body
+
+    @property
+    def receipt(self) -> dict[str, Any] | None:
+        """The receipt as JSON types; None for failures and duplicates."""
+        return self.body.get("receipt")
+
+    @property
+    def failure(self) -> dict[str, Any] | None:
+        """The failure (`DocumentFailure.as_dict()`); None for the others."""
+        return self.body.get("failure")
+
+    @property
+    def duplicate_of(self) -> dict[str, Any] | None:
+        """`document_id`, `sequence`, `uri`, `kind`, `score`, `evidence` of the first one; None for the others."""
+        return self.body.get("duplicate_of")
+
+    @property
+    def policy_checks(self) -> list[dict[str, Any]]:
+        """The policy checks that did not pass, as `documents.receipt.Check` in JSON."""
+        return self.body.get("policy_checks") or []
+
+    @property
+    def voucher(self) -> str:
+        """The voucher number for people: `main-000017`."""
+        return format_voucher(self.book, self.sequence)

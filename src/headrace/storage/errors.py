@@ -1,0 +1,64 @@
+"""What can go wrong with a store.
+
+    StoreError
+      WorkspaceBusy          another process has the workspace
+      WorkspaceMissing       there is no workspace to read
+      SchemaTooNew           written by a later headrace
+      StoreUnavailable       the database cannot be read or written: an outage, not load
+      HeadMoved              a commit that does not follow the head: a second writer, or the same group twice
+      BatchNotDone           a batch that cannot be finished yet
+      UnknownBatch, UnknownDocument
+    StorageFull (an OSError) the disk or the bound on blobs is full; nothing was written, try again when there is room
+"""
+
+from __future__ import annotations
+
+import errno
+
+
+class StoreError(Exception):
+    """A store cannot do what was asked; the message says what to do next."""
+
+
+class WorkspaceBusy(StoreError):
+    """Another process has this workspace; `pid` is 0 when it did not say which."""
+
+    def __init__(self, workspace: str, pid: int) -> None:
+        who = f"process {pid}" if pid else "another process"
+        super().__init__(f"the workspace {workspace} is in use by {who}; wait for it, stop it, or use --workspace")
+        self.pid = pid
+
+
+class WorkspaceMissing(StoreError):
+    """There is no workspace here."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was written by a later version of headrace."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be read or written."""
+
+
+class HeadMoved(StoreError):
+    """The entries do not follow the head of their book; nothing was written."""
+
+
+class BatchNotDone(StoreError):
+    """The batch still has documents in flight, or sources that may be listed."""
+
+
+class UnknownBatch(StoreError):
+    """No batch has this id."""
+
+
+class UnknownDocument(StoreError):
+    """No document, or no dead letter, has this id."""
+
+
+class StorageFull(OSError):
+    """There is no room for more bytes; nothing was written."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(errno.ENOSPC, message)
