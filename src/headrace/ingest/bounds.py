@@ -8,8 +8,9 @@ machine (cores, memory)  +  settings (what somebody set)  +  engine cost (what a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from headrace.flow.sizing import (
@@ -48,11 +49,12 @@ class UnsafeSettings(SettingsError):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Every bound of a run. A value that was set says so; all others say how they came about.
+    """Every bound of a run as a plain number; `sums` has the same numbers with what led to them.
 
     Attributes:
         workers: processes that read documents.
         window: documents submitted and not yet handed on.
+        read_ahead: names read from the source at a time.
         byte_budget_bytes: what the documents in the window may have together (the head is always admitted).
         memory_limit_bytes: what the whole tree may take.
         parent_ceiling_bytes: what the parent takes at most.
@@ -63,25 +65,23 @@ class Bounds:
         documents_per_s: what to expect, at one page a document.
         usual_delay_s: how long a document is in the window when nothing is slow: window over rate (Little).
         worst_delay_s: the promise: however slow its neighbours, a document is in the window no longer than this.
+        sums: each of these by name, in the order in which they are shown; one that was set says by whom.
     """
 
-    workers: Derived[int]
-    window: Derived[int]
-    byte_budget_bytes: Derived[int]
-    memory_limit_bytes: Derived[int]
-    parent_ceiling_bytes: Derived[int]
-    worker_ceiling_bytes: Derived[int]
-    tree_ceiling_bytes: Derived[int]
-    worker_recycle_rss_bytes: Derived[int]
-    page_timeout_s: Derived[float]
-    documents_per_s: Derived[float]
-    usual_delay_s: Derived[float]
-    worst_delay_s: Derived[float]
-
-    def items(self) -> Iterator[tuple[str, Derived[int] | Derived[float]]]:
-        """Name and bound, in the order in which they are shown."""
-        for field in fields(self):
-            yield field.name, getattr(self, field.name)
+    workers: int
+    window: int
+    read_ahead: int
+    byte_budget_bytes: int
+    memory_limit_bytes: int
+    parent_ceiling_bytes: int
+    worker_ceiling_bytes: int
+    tree_ceiling_bytes: int
+    worker_recycle_rss_bytes: int
+    page_timeout_s: float
+    documents_per_s: float
+    usual_delay_s: float
+    worst_delay_s: float
+    sums: Mapping[str, Derived[int] | Derived[float]]
 
 
 def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
@@ -120,19 +120,43 @@ def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
     worst_because = (
         f"{rounds} rounds x {settings.attempts} attempts x {settings.document_timeout_s:g} s = {worst_s:g} s"
     )
+    read_ahead = Derived(settings.read_ahead, "names", f"{settings.origin('read_ahead')}: {settings.read_ahead}")
+    byte_budget = _set(settings, "byte_budget_bytes") or _byte_budget(settings, window.value)
+    recycle = _set(settings, "worker_recycle_rss_bytes") or _recycle(cost, worker_most.value)
+    page_timeout = _page_timeout(settings)
+    rate = Derived(rate_per_s, "documents/s", rate_because)
+    usual = delay(window.value, rate_per_s)
+    worst = Derived(worst_s, "s", f"window {window.value} / {workers.value} workers = {worst_because}")
+    sums: dict[str, Derived[int] | Derived[float]] = {
+        "workers": workers,
+        "window": window,
+        "read_ahead": read_ahead,
+        "byte_budget_bytes": byte_budget,
+        "memory_limit_bytes": memory,
+        "parent_ceiling_bytes": parent,
+        "worker_ceiling_bytes": worker_most,
+        "tree_ceiling_bytes": tree,
+        "worker_recycle_rss_bytes": recycle,
+        "page_timeout_s": page_timeout,
+        "documents_per_s": rate,
+        "usual_delay_s": usual,
+        "worst_delay_s": worst,
+    }
     return Bounds(
-        workers=workers,
-        window=window,
-        byte_budget_bytes=_set(settings, "byte_budget_bytes") or _byte_budget(settings, window.value),
-        memory_limit_bytes=memory,
-        parent_ceiling_bytes=parent,
-        worker_ceiling_bytes=worker_most,
-        tree_ceiling_bytes=tree,
-        worker_recycle_rss_bytes=_set(settings, "worker_recycle_rss_bytes") or _recycle(cost, worker_most.value),
-        page_timeout_s=_page_timeout(settings),
-        documents_per_s=Derived(rate_per_s, "documents/s", rate_because),
-        usual_delay_s=delay(window.value, rate_per_s),
-        worst_delay_s=Derived(worst_s, "s", f"window {window.value} / {workers.value} workers = {worst_because}"),
+        workers=workers.value,
+        window=window.value,
+        read_ahead=read_ahead.value,
+        byte_budget_bytes=byte_budget.value,
+        memory_limit_bytes=memory.value,
+        parent_ceiling_bytes=parent.value,
+        worker_ceiling_bytes=worker_most.value,
+        tree_ceiling_bytes=tree.value,
+        worker_recycle_rss_bytes=recycle.value,
+        page_timeout_s=page_timeout.value,
+        documents_per_s=rate.value,
+        usual_delay_s=usual.value,
+        worst_delay_s=worst.value,
+        sums=MappingProxyType(sums),
     )
 
 
