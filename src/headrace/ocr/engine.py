@@ -16,6 +16,10 @@ else:
     Pixels = Any
 
 
+TRUNCATED_IMAGE = "truncated image: the lower part is missing"
+"""The one warning that makes a document partial."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PageImage:
     """One upright page, ready to be recognised.

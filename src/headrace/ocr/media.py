@@ -75,7 +75,7 @@ def require_media_type(head: bytes) -> str:
 
 
 def open_source(path: bytes | str) -> BinaryIO:
-    """Opens a regular file to be read, unbuffered; the caller closes it.
+    """Opens a regular file to be read; the caller closes it.
 
     A named pipe is refused instead of waited for, and what was checked is what is read: the check is on the open file.
 
@@ -94,7 +94,7 @@ def open_source(path: bytes | str) -> BinaryIO:
             raise UnreadableSource(f"not a regular file but a {_kind_of(status.st_mode)}")
         if status.st_size == 0:
             raise EmptyFile("the file has no bytes; was it still being written?")
-        return os.fdopen(descriptor, "rb", buffering=0)
+        return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
