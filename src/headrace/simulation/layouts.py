@@ -35,11 +35,11 @@ def draw_supermarket(sale: Purchase, dice: Random) -> Paper:
     letters = {row.rate: "AB"[at] for at, row in enumerate(sale.tax_rows)}
     for item in sale.items:
         amount = sale.country.number(item.amount)
-        if item.quantity > 1:
-            paper.text(f"   {item.quantity} x {sale.country.number(item.unit_price)}")
         paper.columns(
             [(item.description, "left", 0, 0.7), (amount, "right", 0.7, 0.93), (letters[item.rate], "right", 0.93, 1)]
         )
+        if item.quantity > 1:
+            paper.text(f"   {item.quantity} x {sale.country.number(item.unit_price)}")
     paper.rule()
     paper.row(f"{sale.words['items']}: {len(sale.items)}", "")
     _totals(paper, sale)
