@@ -29,7 +29,7 @@ MEANING = {
     ExitCode.ALL_FAILED: "all documents failed",
     ExitCode.OUTPUT: "the output exists already or cannot be written",
     ExitCode.MISSING: "a dependency, an engine or language data is missing",
-    ExitCode.POLICY: "the policy was violated, and --strict was asked for",
+    ExitCode.POLICY: "a receipt was not accepted, and --strict was asked for",
     ExitCode.UNSAFE_CONFIG: "the settings could take more memory than there is",
     ExitCode.SIGINT: "stopped by Ctrl-C; the same command goes on where it stopped",
     ExitCode.SIGTERM: "stopped by SIGTERM; the same command goes on where it stopped",

@@ -8,7 +8,17 @@ import unicodedata
 from headrace.documents.document import printable
 from headrace.flow.sizing import readable_bytes, readable_rate
 
-__all__ = ["columns", "duration", "number", "quantity", "readable_bytes", "readable_rate", "share_bar", "shorten"]
+__all__ = [
+    "columns",
+    "cut",
+    "duration",
+    "number",
+    "quantity",
+    "readable_bytes",
+    "readable_rate",
+    "share_bar",
+    "shorten",
+]
 
 
 def number(count: int) -> str:
@@ -17,11 +27,11 @@ def number(count: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration in at most two units: `0.25 s`, `59 s`, `12 min 05 s`, `3 h 07 min`, `2 d 04 h`; `?` when unknown."""
+    """A duration in two units at most: `0.25 s`, `3.2 s`, `59 s`, `12 min 05 s`, `3 h 07 min`, `2 d 04 h`; else `?`."""
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         return "?"
     if seconds < 9.95:
-        return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     whole = round(seconds)
     for unit_s, name, smaller_s, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= unit_s:
@@ -58,6 +68,13 @@ def shorten(name: str, width: int) -> str:
     tail = _fitting(safe[::-1], room - room // 3)[::-1]
     head = _fitting(safe, room - columns(tail))
     return f"{head}…{tail}"
+
+
+def cut(text: str, width: int) -> str:
+    """A sentence of at most `width` columns: its end goes, where a name loses its middle."""
+    if columns(text) <= width:
+        return text
+    return f"{_fitting(text, width - 1).rstrip()}…" if width > 0 else ""
 
 
 def share_bar(used: float, limit: float, width: int) -> str:

@@ -112,7 +112,7 @@ _ALL = (
     Option("policy", Kind.FILE, None, "", "A TOML file with limits and required fields that decide the verdicts.",
            "--policy", LEDGER),
     Option("strict", Kind.FLAG, False, "",
-           "End with exit code 7 when a receipt violates the policy.", "--strict/--no-strict", LEDGER),
+           "End with exit code 7 when a receipt gets any verdict but accepted.", "--strict/--no-strict", LEDGER),
     Option("workspace", Kind.FILE, ".headrace", "", "The folder that holds the state of runs.", "--workspace", LEDGER),
 )  # fmt: skip
 

@@ -90,7 +90,7 @@ class RunSummary:
         failures: 20 at most; `more_failures` says how many more there are.
         output: where the results are; None when they went to nobody, "-" for standard output.
         workspace: where the state is.
-        interrupted: stopped before its end by a signal or `--fail-fast`.
+        interrupted: stopped before its end by a signal.
         left: documents accepted or listed that still wait; the same command goes on with them.
         resumed_from: documents that earlier runs of this batch had ended.
     """
