@@ -1,1 +1,1 @@
-"""Documents with a known truth: receipts that are drawn, hostile files that are made, and the score of a run on them."""
+"""Documents with a known truth: drawn receipts, hostile files, and the score of a run on them."""

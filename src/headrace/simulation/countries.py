@@ -141,4 +141,11 @@ COUNTRIES: tuple[Country, ...] = (
                 "Taxi Krakus", "Stacja Paliw Wisła"),
         "ul. Krótka 5",
     ),
+    Country(
+        "SE", "SEK", "sv", "{} SEK", ",", " ", "%Y-%m-%d", Decimal(25), Decimal(12), "Moms", True, _NO_STEP, True,
+        Decimal("10.5"), "116 46 Stockholm", "Tel 08-555 014 20", "Org.nr 556999-0114",
+        _houses("Bokhandeln Gläntan", "Krogen Gyllene Räven", "Matboden Söder", "Hotell Skeppsbron",
+                "Taxi Mälaren", "Macken Vid Bron"),
+        "Åsögatan 91",
+    ),
 )  # fmt: skip

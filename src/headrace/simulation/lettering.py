@@ -40,7 +40,9 @@ class Face:
 def _font(size: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(size)
     if not isinstance(font, ImageFont.FreeTypeFont):
-        raise RuntimeError("this Pillow was built without FreeType; install the Pillow wheel from PyPI to draw receipts")
+        raise RuntimeError(
+            "this Pillow was built without FreeType; install the Pillow wheel from PyPI to draw receipts"
+        )
     return font
 
 
@@ -122,6 +124,8 @@ def _add_mark(pen: ImageDraw.ImageDraw, mark: str, x: float, top: float, bottom:
         for centre in (x - a, x + a) if mark == "\N{COMBINING DIAERESIS}" else (x,):
             r = line * 0.62
             pen.ellipse((centre - r, y - a * 0.6 - r, centre + r, y - a * 0.6 + r), 255)
+    elif mark == "\N{COMBINING RING ABOVE}":
+        pen.ellipse((x - a * 0.8, y - a * 1.4, x + a * 0.8, y + a * 0.2), outline=255, width=max(2, line - 1))
     elif mark in ("\N{COMBINING CEDILLA}", "\N{COMBINING OGONEK}"):
         x = x if mark == "\N{COMBINING CEDILLA}" else x + a
         pen.arc((x - a * 0.7, bottom - line, x + a * 0.7, bottom + a * 1.5), 270, 90, 255, line)

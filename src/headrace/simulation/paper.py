@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from PIL import Image, ImageDraw
@@ -173,4 +174,4 @@ class Paper:
     def pages(self, image: Image.Image) -> list[Image.Image]:
         """The drawn image cut at the page breaks."""
         edges = [0, *self.breaks, image.height]
-        return [image.crop((0, top, image.width, bottom)) for top, bottom in zip(edges, edges[1:], strict=False)]
+        return [image.crop((0, top, image.width, bottom)) for top, bottom in pairwise(edges)]

@@ -83,7 +83,7 @@ def _draw(count: int, seed: int) -> Iterator[tuple[Truth, bytes]]:
 
 
 def _hostile_places(size: int) -> dict[int, Hostile | str]:
-    """Where in a block of this size which hostile file stands: at most one of seven, spread evenly, none at the start."""
+    """Which hostile file stands where in a block of this size: at most one of seven, spread evenly, none first."""
     kinds: list[Hostile | str] = [*HOSTILES[:2], _DUPLICATE, *HOSTILES[2:]]
     kinds = kinds[: size // 7]
     return {(at + 1) * size // (len(kinds) + 1): kind for at, kind in enumerate(kinds)}

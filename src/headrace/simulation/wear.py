@@ -1,4 +1,4 @@
-"""What happens to a receipt before it is read: fading, creases, a phone at an angle, a shadow. Deterministic by seed."""
+"""What happens to a receipt before it is read: fading, creases, a tilted phone, a shadow. Deterministic by seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Light: TypeAlias = NDArray[np.float32]
 
 
 def fade(image: Image.Image, dice: np.random.Generator) -> Image.Image:
-    """Thermal paper after a summer in a wallet: the ink keeps 40 to 75 % of its contrast, unevenly, with pale streaks."""
+    """Thermal paper after a summer in a wallet: the ink keeps 40 to 75 % of its contrast, with pale streaks."""
     ink = 255.0 - np.asarray(image, dtype=np.float32)
     keep = 0.40 + 0.35 * _soft_field(image.size, dice, cells=4)
     streaks = np.ones(image.width, dtype=np.float32)

@@ -67,6 +67,16 @@ WORDS: Final[dict[str, dict[str, str]]] = {
         "fuel": "Benzyna 95", "litre": "L", "approved": "ZAAKCEPTOWANO", "copy": "Kopia klienta",
         "items": "Pozycje", "bill": "Rachunek", "included": "w tym",
     },
+    "sv": {
+        "receipt": "Kvitto", "date": "Datum", "time": "Tid", "cashier": "Kassör: Elsa", "table": "Bord",
+        "subtotal": "Delsumma", "total": "TOTALT", "rounding": "Öresavrundning", "cash": "Kontant",
+        "change": "Växel", "card": "Kort", "tip": "Dricks", "paid": "Att betala", "thanks": "Tack och välkommen åter",
+        "net": "Netto", "gross": "Brutto", "invoice": "Faktura", "guest": "Gäst: A. Exempel", "room": "Rum",
+        "nights": "Natt dubbelrum", "breakfast": "Frukost", "parking": "Parkering", "fare": "Resa",
+        "extras": "Bagage", "from": "Från: Centralen", "to": "Till: Flygplatsen", "pump": "Pump",
+        "fuel": "Bensin 95", "litre": "L", "approved": "GODKÄNT", "copy": "Kundens kvitto", "items": "Varor",
+        "bill": "Nota", "included": "varav",
+    },
 }  # fmt: skip
 WORDS["us"] = WORDS["en"] | {"fuel": "Regular 87", "litre": "gal"}
 WORDS["jp"] = WORDS["en"] | {"thanks": "Arigato gozaimashita", "cashier": "Reji 03", "included": "incl."}
@@ -92,6 +102,10 @@ GROCERIES: Final[dict[str, Goods]] = {
                  "Jabłka 0.90; Pomidory 1.80; Bazylia 1.50; Makaron 1.10; Ryż 1kg 1.60; Oliwa 7.40; Sok 1.45;"
                  "Kawa mielona 4.80; Herbata 1.70; Herbatniki 1.20; Czekolada 1.35; Jogurt 0.70; Marchew 0.60;"
                  "Łosoś 6.20; Miód 4.70"),
+    "sv": _goods("Rågbröd 2.30; Mellanmjölk 1.25; Ägg 12-pack 3.10; Prästost 5.90; Smör 3.40; Bananer 1.50;"
+                 "Äpplen 2.20; Tomater 2.40; Basilika 1.80; Spaghetti 1.40; Ris 1kg 2.10; Olivolja 8.60;"
+                 "Äppeljuice 2.20; Bryggkaffe 5.40; Te 2.60; Havrekakor 1.95; Choklad 2.10; Yoghurt 1.90;"
+                 "Morötter 1.10; Lax 6.90; Honung 4.30"),
     "jp": _goods("Shokupan 1.30; Gyunyu 1L 1.55; Tamago 10 1.85; Tofu 0.65; Natto 0.80; Banana 1.20; Ringo 2.10;"
                  "Tomato 1.95; Negi 1.10; Udon 0.95; Kome 2kg 8.40; Shoyu 2.20; Ocha 500ml 0.90; Kohi 3.60;"
                  "Senbei 1.40; Choco 1.05; Yogurt 1.15; Ninjin 0.85; Sake kirimi 3.40; Nori 2.60"),
@@ -109,6 +123,8 @@ DISHES: Final[dict[str, Goods]] = {
                  "Croquetas 9.20; Flan casero 5.50; Agua mineral 2.60; Limonada 3.40; Café solo 1.60"),
     "pl": _goods("Zupa dnia 4.50; Sałatka 6.80; Sandacz 14.50; Żeberka 13.20; Pierogi ruskie 8.40; Placki 7.90;"
                  "Szarlotka 4.60; Woda 2.10; Lemoniada 3.50; Espresso 2.40"),
+    "sv": _goods("Ärtsoppa 7.20; Grönsallad 6.90; Stekt strömming 13.80; Köttbullar 15.90; Raggmunk 12.60;"
+                 "Toast Skagen 14.50; Äppelkaka 6.80; Mineralvatten 3.20; Lingondricka 3.60; Espresso 2.90"),
     "jp": _goods("Miso shiru 2.20; Edamame 3.10; Sashimi mori 12.50; Yakitori 5 7.80; Karaage 5.60; Tempura 9.40;"
                  "Onigiri 2.40; Matcha ice 3.60; Oolong cha 2.80; Kohi 2.60"),
 }  # fmt: skip
@@ -124,6 +140,8 @@ SMALL_GOODS: Final[dict[str, Goods]] = {
                  "Plano 4.50"),
     "pl": _goods("Zeszyt A5 1.20; Długopis 0.95; Powieść 10.50; Pocztówka 0.80; Zakładka 1.10; Album 14.90;"
                  "Mapa 5.20"),
+    "sv": _goods("Skrivbok A5 4.10; Penna 1.80; Pocketbok 7.90; Vykort 1.50; Bokmärke 1.20; Kalender 12.90;"
+                 "Karta 6.40"),
     "jp": _goods("Noto A5 1.60; Pen 1.20; Fude 3.80; Hagaki 0.60; Keshigomu 0.75; Hasami 4.40; Techo 9.80"),
 }  # fmt: skip
 
