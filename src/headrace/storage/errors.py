@@ -1,14 +1,14 @@
 """What can go wrong with a store.
 
-    StoreError
-      WorkspaceBusy          another process has the workspace
-      WorkspaceMissing       there is no workspace to read
-      SchemaTooNew           written by a later headrace
-      StoreUnavailable       the database cannot be read or written: an outage, not load
-      HeadMoved              a commit that does not follow the head: a second writer, or the same group twice
-      BatchNotDone           a batch that cannot be finished yet
-      UnknownBatch, UnknownDocument
-    StorageFull (an OSError) the disk or the bound on blobs is full; nothing was written, try again when there is room
+StoreError
+  WorkspaceBusy          another process has the workspace
+  WorkspaceMissing       there is no workspace to read
+  SchemaTooNew           written by a later headrace
+  StoreUnavailable       the database cannot be read or written: an outage, not load
+  HeadMoved              a commit that does not follow the head: a second writer, or the same group twice
+  BatchNotDone           a batch that cannot be finished yet
+  UnknownBatch, UnknownDocument
+StorageFull (an OSError) the disk or the bound on blobs is full; nothing was written, try again when there is room
 """
 
 from __future__ import annotations

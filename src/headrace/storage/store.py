@@ -190,7 +190,24 @@ class Sample:
 
 
 SAMPLES_LIMIT = 600
-"""Samples kept per batch; when there are more, every second one is dropped."""
+"""Samples kept per batch; when there are more, they are thinned out to half."""
+
+REPLAY_KEY = "replay:"
+"""What the keys of replay batches begin with."""
+
+
+def thinned(series: Sequence[Sample]) -> list[Sample]:
+    """About half of `SAMPLES_LIMIT` points, evenly over the whole time, the first and the last among them.
+
+    Not every second one: then the beginning would be thinned again and again and all but vanish.
+    """
+    begin, end = series[0].at_s, series[-1].at_s
+    width = (end - begin) / (SAMPLES_LIMIT // 2) or 1.0
+    kept: list[Sample] = []
+    for sample in series[:-1]:
+        if not kept or int((sample.at_s - begin) / width) > int((kept[-1].at_s - begin) / width):
+            kept.append(sample)
+    return [*kept, series[-1]]
 
 
 class RegisterStore(Protocol):
@@ -318,17 +335,18 @@ class Store(RegisterStore, WorkStore, BookStore, ReadStore, Protocol):
     """All of a store."""
 
     def replay(self, document_ids: Sequence[str] | None = None) -> list[Batch]:
-        """Registers dead letters (None: all that wait) to be run again; one new batch per book, already listed.
+        """Registers dead letters (None: all that wait) to be run again; returns the new batches, already listed.
 
-        The old failure stays where it is; the new document is another one with `replay_of` set. A kept blob is read in
-        place of the original path.
+        There is one for each batch that the failures are from, with its book, date and settings, and the key
+        `REPLAY_KEY` + its number. The old failure stays where it is; the new document is another one with `replay_of`
+        set. A kept blob is read in place of the original path.
 
         Raises:
             UnknownDocument: an id that is no dead letter, or was replayed already; nothing was registered.
         """
 
     def add_sample(self, batch_id: int, sample: Sample) -> None:
-        """Adds a point to the time series; not synced for its own sake."""
+        """Adds a point to the time series; when it gets too long, points are left out evenly over the whole time."""
 
     def close(self) -> None:
         """Gives the workspace back. Doing it twice does not harm."""

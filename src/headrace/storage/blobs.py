@@ -1,0 +1,156 @@
+"""Bytes kept by their SHA-256, in a folder. Once `put` returns, they survive a power cut."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from headrace.storage.errors import StorageFull
+
+_CHUNK_BYTES = 1 << 20
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def blob_path(folder: Path, sha256: str) -> Path:
+    """Where the bytes with this hex digest are, or would be."""
+    return folder / sha256[:2] / sha256[2:]
+
+
+class Blobs:
+    """A content-addressed folder: `ab/cdef...` holds the bytes whose digest is `abcdef...`.
+
+    The same bytes are kept once. A file is only ever seen whole: it is written and hashed elsewhere, synced, then
+    renamed into its place. One process writes at a time (the workspace's lock sees to that); several threads may.
+
+    Args:
+        folder: made when it is not there; what an earlier process left half written in it is removed.
+        limit_bytes: the bound on all blobs together, those being written included; None: as the disk has room.
+    """
+
+    def __init__(self, folder: Path, *, limit_bytes: int | None = None) -> None:
+        self.folder = folder
+        self._limit_bytes = limit_bytes
+        self._incoming = folder / "incoming"
+        self._taken_bytes: int | None = None
+        self._lock = threading.Lock()
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        for stale in self._incoming.iterdir():
+            stale.unlink(missing_ok=True)
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all blobs and of those being written; counted file by file once, then kept up to date."""
+        with self._lock:
+            return self._total()
+
+    def put(self, source: BinaryIO | Path | bytes) -> tuple[str, int]:
+        """Keeps the bytes of a stream, or of the file at a path (`bytes` is a path too, as the system spells it).
+
+        Returns:
+            The hex SHA-256 and the size in bytes.
+
+        Raises:
+            StorageFull: the bound or the disk is full.
+            OSError: the source cannot be read. In both cases nothing is kept and nothing is left behind.
+        """
+        if isinstance(source, Path | bytes):
+            with open(source, "rb") as stream:
+                return self._put(stream)
+        return self._put(source)
+
+    def path(self, sha256: str) -> Path:
+        """Where the bytes with this hex digest are; whether they are there is for the caller to see."""
+        return blob_path(self.folder, sha256)
+
+    def delete(self, sha256: str) -> bool:
+        """Removes a blob; False when there was none."""
+        path = self.path(sha256)
+        with self._lock:
+            try:
+                size_bytes = path.stat().st_size
+                path.unlink()
+            except FileNotFoundError:
+                return False
+            if self._taken_bytes is not None:
+                self._taken_bytes -= size_bytes
+        return True
+
+    def _put(self, stream: BinaryIO) -> tuple[str, int]:
+        incoming = self._incoming / secrets.token_hex(16)
+        taken_bytes = 0
+        digest = hashlib.sha256()
+        try:
+            with _full_disk(), open(incoming, "xb", buffering=0) as file:
+                while chunk := stream.read(_CHUNK_BYTES):
+                    self._take(len(chunk))
+                    taken_bytes += len(chunk)
+                    digest.update(chunk)
+                    _write_all(file.fileno(), chunk)
+                os.fsync(file.fileno())
+                sha256, size_bytes = digest.hexdigest(), taken_bytes
+                if self._move_in(incoming, self.path(sha256)):
+                    taken_bytes = 0  # they stay taken
+            return sha256, size_bytes
+        finally:
+            incoming.unlink(missing_ok=True)
+            self._give(taken_bytes)
+
+    def _move_in(self, incoming: Path, path: Path) -> bool:
+        """Gives a whole and synced file its name, and syncs the name; False when the bytes were there already."""
+        with self._lock:
+            new = not path.exists()
+            if new:
+                if not path.parent.exists():
+                    path.parent.mkdir()
+                    _sync(self.folder)
+                incoming.rename(path)
+            # Also when it was there: whoever put it may have died before this.
+            _sync(path.parent)
+            return new
+
+    def _total(self) -> int:
+        if self._taken_bytes is None:
+            self._taken_bytes = sum(path.stat().st_size for path in self.folder.glob("??/*"))
+        return self._taken_bytes
+
+    def _take(self, size_bytes: int) -> None:
+        with self._lock:
+            wanted_bytes = self._total() + size_bytes
+            if self._limit_bytes is not None and wanted_bytes > self._limit_bytes:
+                raise StorageFull(f"the blobs would take more than their bound of {self._limit_bytes} bytes")
+            self._taken_bytes = wanted_bytes
+
+    def _give(self, size_bytes: int) -> None:
+        with self._lock:
+            self._taken_bytes = self._total() - size_bytes
+
+
+def _write_all(descriptor: int, chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _full_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE and not isinstance(error, StorageFull):
+            raise StorageFull(f"no room for the bytes: {error.strerror}") from error
+        raise

@@ -1,0 +1,163 @@
+"""The tables, for every SQL store. What changes here changes in a migration too; a test compares the two.
+
+books ──< batches ──< documents ──1 entries        one entry for each document, at most
+              │            ├────1 dead_letters     failed documents
+              │            └────1 document_ids     id -> batch, position
+              ├──< listings                        sources whose names have their positions
+              └──< samples                         time series for the report
+books ──< first_seen                               digest -> the first receipt with it
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+SCHEMA_VERSION = 1
+"""The number of migrations; kept in the file's `user_version`, so that a current store opens without Alembic."""
+
+metadata = MetaData()
+
+books = Table(
+    "books",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("entry_hash", String(64), nullable=False),
+)
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("book_id", ForeignKey("books.id"), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("today", String(10), nullable=False),
+    Column("settings_json", Text, nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("listed", Boolean, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("finished_at", Float),
+    # The counters of the accounting identity, changed in the transaction that changes what they count.
+    Column("accepted", BigInteger, nullable=False),
+    Column("succeeded", BigInteger, nullable=False),
+    Column("partial", BigInteger, nullable=False),
+    Column("duplicates", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("in_flight", BigInteger, nullable=False),
+    Column("needs_review", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Index("batches_by_key", "key", "id"),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("batch_id", ForeignKey("batches.id"), primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("uri", Text, nullable=False),
+    Column("path", LargeBinary, nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("mtime_ns", BigInteger, nullable=False),
+    Column("external_id", Text),
+    Column("replay_of", String(32)),
+    Column("state", String(10), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("last_failure", Text),
+    Column("elapsed_s", Float),
+    Column("telemetry", Text),
+    sqlite_with_rowid=False,
+)
+
+# Apart from `documents`: ids are hashes, and an index that is filled in the order of positions would touch a page of
+# its own for each. It is filled once, sorted, when the batch is listed; until then an id is found by computing.
+document_ids = Table(
+    "document_ids",
+    metadata,
+    Column("document_id", String(32), primary_key=True),
+    Column("batch_id", Integer, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+listings = Table(
+    "listings",
+    metadata,
+    Column("batch_id", ForeignKey("batches.id"), primary_key=True),
+    Column("source_index", Integer, primary_key=True, autoincrement=False),
+    Column("first_position", BigInteger, nullable=False),
+    Column("last_position", BigInteger, nullable=False),
+    Column("skipped", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("book_id", ForeignKey("books.id"), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("batch_id", Integer, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("content", LargeBinary, nullable=False),  # as it was hashed, byte for byte
+    Column("prev_hash", String(64), nullable=False),
+    Column("entry_hash", String(64), nullable=False),
+    ForeignKeyConstraint(["batch_id", "position"], ["documents.batch_id", "documents.position"]),
+    Index("entries_by_batch", "batch_id", "sequence"),
+    Index("entries_by_document", "batch_id", "position", unique=True),
+)
+
+first_seen = Table(
+    "first_seen",
+    metadata,
+    Column("book_id", ForeignKey("books.id"), primary_key=True),
+    Column("sha256", LargeBinary(32), primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("batch_id", Integer, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("batch_id", Integer, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("failure", Text, nullable=False),
+    Column("retriable", Boolean, nullable=False),
+    Column("blob_sha256", String(64)),
+    Column("failed_at", Float, nullable=False),
+    Column("replayed_in", ForeignKey("batches.id")),
+    ForeignKeyConstraint(["batch_id", "position"], ["documents.batch_id", "documents.position"]),
+    Index("dead_letters_by_document", "batch_id", "position", unique=True),
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("batch_id", ForeignKey("batches.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at_s", Float, nullable=False),
+    Column("rss_bytes", BigInteger, nullable=False),
+    Column("window_used", Integer, nullable=False),
+    Column("in_flight_bytes", BigInteger, nullable=False),
+    Column("documents_done", BigInteger, nullable=False),
+    Column("documents_per_s", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
