@@ -59,14 +59,17 @@ def show(
         table.add_column("From", overflow="fold")
     for name, option in OPTIONS.items():
         unit = "" if option.kind is Kind.SIZE else option.unit
-        row = [name, Text(readable_number(option, getattr(settings, name))), unit]
+        row: list[str | Text] = [name, Text(readable_number(option, getattr(settings, name))), unit]
         table.add_row(*row, *([Text(str(settings.origin(name)))] if origin else []))
     output_console().print(table)
 
 
 @app.command("example", cls=PlainCommand)
 def example() -> None:
-    """Print a config file with every setting, its default and what it does: headrace config example > headrace.toml"""
+    """Print a commented config file with every setting.
+
+    To start from: headrace config example > headrace.toml
+    """
     typer.echo(example_file(), nl=False)
 
 

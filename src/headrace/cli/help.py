@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+
+_PYTHON_TYPE = re.compile(r" <[a-z\[\], |]+>$")  # Typer 0.29 shows an argument as "SOURCE <list[str]>"
 
 
 def heading(text: str) -> str:
@@ -29,7 +33,8 @@ class PlainCommand(TyperCommand):
                 continue
             fallback = "Arguments" if parameter.param_type_name == "argument" else "Options"
             title = getattr(parameter, "rich_help_panel", None) or fallback
-            sections.setdefault(title, []).append(record)
+            names, text = record
+            sections.setdefault(title, []).append((_PYTHON_TYPE.sub("", names), text.replace("  [", " [")))
         for title in sorted(sections, key=lambda title: title != "Arguments"):
             with formatter.section(heading(title)):
                 formatter.write_dl(sections[title], col_max=28)

@@ -44,7 +44,7 @@ def plan(
     config: Path | None,
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="As for run; they are not read: the bounds do not depend on them."),
+        typer.Argument(metavar="SOURCE", help="As for run; they are not read: the bounds do not depend on them."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
