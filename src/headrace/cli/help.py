@@ -8,7 +8,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-
 _PYTHON_TYPE = re.compile(r" <[a-z\[\], |]+>$")  # Typer 0.29 shows an argument as "SOURCE <list[str]>"
 
 

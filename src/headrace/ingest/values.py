@@ -15,6 +15,9 @@ from headrace.ingest.options import Kind, Option
 
 Value = str | int | float | bool | Path | None
 
+MOST, MOST_S = 2**53, 366 * 86_400.0
+"""No number may be larger: counts stay exact as floats and fit a database, timers do not overflow."""
+
 AUTO = "auto"
 """The word for "derive it", so that an option can take back what the environment or the config file said."""
 
@@ -119,9 +122,12 @@ def _number(option: Option, raw: object) -> int | float:
                 number = _with_unit(raw, {"": 1}, "a whole number")
     else:
         number = raw
-    if not math.isfinite(number):
-        raise ValueError(f"{raw!r} is not a number")
+    # An integer of any length compares well; only then may it become a float.
+    if not -MOST <= number <= MOST or not math.isfinite(number):
+        raise ValueError(f"{str(raw)[:24]!r} is not a number that makes sense")
     if option.kind is Kind.DURATION:
+        if number > MOST_S:
+            raise ValueError(f"{raw!r} is longer than a year: no timer runs that long")
         if number <= 0:
             raise ValueError(f"{raw!r} must be above 0 (0 would mean at once to some and never to others)")
         return float(number)
