@@ -8,6 +8,7 @@ import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import IO, BinaryIO
 
 from headrace.documents.document import printable
@@ -90,8 +91,8 @@ def read_tar(stream: BinaryIO, *, name: bytes, limit_bytes: int, skipped: Counte
             yield Found(uri, None, ARCHIVE_MEMBER, member.size, mtime_ns, problem=problem)
         else:
             reader = MemberContent(pieces(content), uri=uri, limit_bytes=limit_bytes)
-            yield Found(uri, None, ARCHIVE_MEMBER, member.size, mtime_ns, content=reader)
-            reader.close()
+            with closing(reader):
+                yield Found(uri, None, ARCHIVE_MEMBER, member.size, mtime_ns, content=reader)
             if broke is not None:
                 raise broke
         items += 1

@@ -12,6 +12,7 @@ import stat
 import struct
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import BinaryIO
 
 from stream_unzip import IntegrityError, UnzipError, stream_unzip
@@ -62,8 +63,8 @@ def read_zip(stream: BinaryIO, *, name: bytes, limit_bytes: int, skipped: Counte
             else:
                 pieces = _unpack(file, entry, data_offset, uri)
                 content = MemberContent(pieces, uri=uri, limit_bytes=limit_bytes)
-                yield Found(uri, None, ARCHIVE_MEMBER, entry.size_bytes, content=content)
-                content.close()
+                with closing(content):
+                    yield Found(uri, None, ARCHIVE_MEMBER, entry.size_bytes, content=content)
             items += 1
     except (DirectoryError, OSError) as error:
         why = f"{printable(name)} breaks off after {items} documents: {error}"
@@ -122,7 +123,8 @@ def _read_cut_off(stream: BinaryIO, *, name: bytes, limit_bytes: int, skipped: C
     def guarded(pieces: Iterator[bytes], uri: str) -> Iterator[bytes]:
         nonlocal broke
         try:
-            yield from pieces
+            for piece in pieces:  # noqa: UP028  # yield from would close the pieces that are still to be passed over
+                yield piece
         except IntegrityError as error:
             raise CorruptDocument(f"{uri} cannot be unpacked: {_say(error)}") from error
         except (UnzipError, ValueError, OSError) as error:
@@ -141,8 +143,8 @@ def _read_cut_off(stream: BinaryIO, *, name: bytes, limit_bytes: int, skipped: C
                 continue
             uri = member_uri(name, raw_name)
             content = MemberContent(guarded(pieces, uri), uri=uri, limit_bytes=limit_bytes)
-            yield Found(uri, None, ARCHIVE_MEMBER, size or 0, content=content)
-            content.close()
+            with closing(content):
+                yield Found(uri, None, ARCHIVE_MEMBER, size or 0, content=content)
             if broke is not None:
                 raise broke
             for _ in pieces:  # what nobody read stands between here and the next member
