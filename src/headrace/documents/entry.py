@@ -144,3 +144,39 @@ class Entry:
     def voucher(self) -> str:
         """The voucher number for people: `main-000017`."""
         return format_voucher(self.book, self.sequence)
+
+    def record(self) -> dict[str, Any]:
+        """The entry as it is handed out, the same by `run` and `export`.
+
+        A receipt's fields stand at the top level, with the failed checks of the policy behind its own. A duplicate has
+        no fields but the link to the first one, so that adding up totals never counts the same paper twice.
+        """
+        body = self.body
+        record: dict[str, Any] = {"kind": str(self.kind)}
+        if receipt := self.receipt:
+            record |= receipt
+        else:
+            source = {"kind": body.get("source_kind", "file"), "uri": self.uri}
+            record |= {"document_id": self.document_id, "sha256": self.sha256, "source": source}
+        if checks := self.policy_checks:
+            record["checks"] = [*record.get("checks", ()), *checks]
+        if failure := self.failure:
+            record["failure"] = failure
+        if duplicate_of := self.duplicate_of:
+            record["duplicate_of"] = duplicate_of
+        record["status"] = str(self.state)
+        record["verdict"] = str(self.verdict) if self.verdict else None
+        record["position"] = self.position
+        record["ledger"] = {
+            "book": self.book,
+            "sequence": self.sequence,
+            "voucher": self.voucher,
+            "entry_hash": self.entry_hash,
+            "prev_hash": self.prev_hash,
+        }
+        return record
+
+    def json_line(self) -> bytes:
+        """`record()` as one line of JSON in UTF-8, with its line feed; half a surrogate pair stays an escape."""
+        text = json.dumps(self.record(), ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace") + b"\n"

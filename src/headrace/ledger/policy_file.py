@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 REQUIRABLE = ("total", "date", "merchant", "currency", "tax", "net", "receipt_number", "time")
 
@@ -59,6 +59,8 @@ deny_action = "reject"
 
 class PolicyError(ValueError):
     """The policy file makes no sense; the message names the place. Nothing was started."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class Action(StrEnum):

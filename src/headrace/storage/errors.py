@@ -14,10 +14,13 @@ StorageFull (an OSError) the disk or the bound on blobs is full; nothing was wri
 from __future__ import annotations
 
 import errno
+from typing import ClassVar
 
 
 class StoreError(Exception):
-    """A store cannot do what was asked; the message says what to do next."""
+    """A store cannot do what was asked; the message says what to do next. `exit_code` is for the command line."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class WorkspaceBusy(StoreError):
@@ -40,13 +43,19 @@ class SchemaTooNew(StoreError):
 class StoreUnavailable(StoreError):
     """The database cannot be read or written."""
 
+    exit_code = 5
+
 
 class HeadMoved(StoreError):
     """The entries do not follow the head of their book; nothing was written."""
 
+    exit_code = 1
+
 
 class BatchNotDone(StoreError):
     """The batch still has documents in flight, or sources that may be listed."""
+
+    exit_code = 1
 
 
 class UnknownBatch(StoreError):
@@ -59,6 +68,8 @@ class UnknownDocument(StoreError):
 
 class StorageFull(OSError):
     """There is no room for more bytes; nothing was written."""
+
+    exit_code: ClassVar[int] = 5
 
     def __init__(self, message: str) -> None:
         super().__init__(errno.ENOSPC, message)

@@ -13,10 +13,10 @@ from sqlalchemy.exc import IntegrityError
 
 from headrace.documents.document import Document, document_id
 from headrace.documents.entry import Entry, FirstSeen, Head
-from headrace.documents.status import DocumentState, EntryKind, Verdict
+from headrace.documents.status import EntryKind, Verdict
 from headrace.storage.errors import HeadMoved, UnknownDocument
 from headrace.storage.sql import QUEUED, SqlPart
-from headrace.storage.store import Telemetry
+from headrace.storage.store import Telemetry, counter_of
 from headrace.storage.tables import batches, books, dead_letters, documents, first_seen
 from headrace.storage.tables import entries as entry_table
 
@@ -183,15 +183,6 @@ class SqlLedger(SqlPart):
             if entry.kind is EntryKind.FAILURE
         ]
         self._fast_insert(dead_letters, _DEAD, rows)
-
-
-def counter_of(entry: Entry) -> str:
-    """The counter of the accounting identity that an entry belongs to."""
-    if entry.kind is EntryKind.FAILURE:
-        return "failed"
-    if entry.kind is EntryKind.DUPLICATE:
-        return "duplicates"
-    return "partial" if entry.state is DocumentState.PARTIAL else "succeeded"
 
 
 def _as_json(telemetry: Telemetry) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry, FirstSeen, Head
-from headrace.documents.status import DocumentState
+from headrace.documents.status import DocumentState, EntryKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,15 @@ class Accounts:
     def holds(self) -> bool:
         """accepted = done + in flight."""
         return self.accepted == self.done + self.in_flight
+
+
+def counter_of(entry: Entry) -> str:
+    """The counter of the accounting identity that an entry belongs to."""
+    if entry.kind is EntryKind.FAILURE:
+        return "failed"
+    if entry.kind is EntryKind.DUPLICATE:
+        return "duplicates"
+    return "partial" if entry.state is DocumentState.PARTIAL else "succeeded"
 
 
 @dataclass(frozen=True, slots=True)
