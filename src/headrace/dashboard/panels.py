@@ -1,0 +1,284 @@
+"""The upper half of the report: the accounting identity with its proofs, and what the batch looks like in charts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+from headrace.dashboard.charts import Share, columns, legend, line_chart, ring
+from headrace.dashboard.insights import Insights, Spend
+from headrace.dashboard.markup import Html, join, tag
+from headrace.documents.status import EntryKind, Verdict
+from headrace.flow.sizing import readable_bytes
+
+_CURRENCIES_SHOWN, _MONTHS_SHOWN, _ROWS_SHOWN = 12, 12, 8
+
+_WAVES = Html(
+    '<svg viewBox="0 0 26 26" aria-hidden="true"><path d="M2 8c4-5 7-5 11 0s7 5 11 0M2 14c4-5 7-5 11 0s7 5 11 0'
+    'M2 20c4-5 7-5 11 0s7 5 11 0"/></svg>'
+)
+
+
+def overview(insights: Insights) -> Html:
+    """The head of the page; opens `main`, which the page closes."""
+    return join(
+        [
+            Html('<header class="top">'),
+            tag(
+                "div",
+                tag("div", _WAVES, "headrace", class_="brand"),
+                tag("h1", _sentence(insights)),
+                tag("p", _circumstances(insights)),
+            ),
+            Html("</header><main>"),
+            tag("section", _identity(insights), tag("div", join(_proofs(insights)), class_="proofs"), class_="panel"),
+        ]
+    )
+
+
+def panels(insights: Insights, comparison: Sequence[Sequence[str]]) -> Html:
+    """The charts and lists; `comparison` is the table of a score, its first row the head, empty for none."""
+    shares = _shares(insights)
+    return tag(
+        "section",
+        _panel(
+            "How they ended",
+            tag("div", ring("How the documents ended", shares), legend(shares), class_="split"),
+        ),
+        _throughput(insights),
+        _memory(insights),
+        _window(insights),
+        _money(insights.spend),
+        _failures(insights),
+        _slowest(insights),
+        _merchants(insights.spend),
+        _score(comparison),
+        class_="panels",
+    )
+
+
+def _sentence(insights: Insights) -> str:
+    accounts = insights.accounts
+    if accounts.in_flight or not insights.batch.listed:
+        return f"{accounts.done:,} of {accounts.accepted:,} documents so far"
+    if not accounts.accepted:
+        return "No documents"
+    return (
+        f"{accounts.accepted:,} documents, every one accounted for" if accounts.holds else "The accounts do not add up"
+    )
+
+
+def _circumstances(insights: Insights) -> str:
+    batch = insights.batch
+    told = [f"Batch {batch.batch_id} of book {batch.book}"]
+    if batch.started_at:
+        told.append(f"{dt.datetime.fromtimestamp(batch.started_at, dt.UTC):%Y-%m-%d %H:%M} UTC")
+    if insights.engine:
+        told.append(f"engine {insights.engine}")
+    if insights.ceilings.workers:
+        told.append(f"{insights.ceilings.workers} workers")
+    if insights.elapsed_s:
+        told.append(f"{_duration(insights.elapsed_s)}")
+    return ", ".join(told)
+
+
+def _identity(insights: Insights) -> Html:
+    accounts = insights.accounts
+    terms = [
+        (accounts.succeeded, "receipts"),
+        (accounts.partial, "partial"),
+        (accounts.duplicates, "duplicates"),
+        (accounts.failed, "failed"),
+        (accounts.in_flight, "in flight"),
+    ]
+    parts = [tag("span", tag("b", f"{accounts.accepted:,}"), "accepted")]
+    for at, (count, label) in enumerate(terms):
+        sign = "+" if at else ("=" if accounts.holds else "≠")
+        parts += [tag("span", sign, class_="sign"), tag("span", tag("b", f"{count:,}"), label)]
+    return tag("div", *parts, class_="identity")
+
+
+def _proofs(insights: Insights) -> list[Html]:
+    chain, accounts = insights.chain, insights.accounts
+    vouchers = (
+        f"vouchers {insights.first_voucher:,} to {insights.last_voucher:,}"
+        if insights.first_voucher
+        else "no entries yet"
+    )
+    proofs = [
+        _proof(accounts.holds, "Nothing lost", "every accepted document has one outcome, or is in flight"),
+        _proof(insights.in_order, "In order", f"entries come in submission order, {vouchers}"),
+        _proof(
+            chain.holds,
+            "Chain verified" if chain.holds else f"Chain broken at {chain.fault.voucher if chain.fault else ''}",
+            f"{chain.count:,} entries of {insights.batch.book}, head {chain.head.entry_hash[:16]}…"
+            if chain.fault is None
+            else chain.fault.reason,
+        ),
+    ]
+    peak, ceiling = insights.peak_rss_bytes, insights.ceilings.rss_bytes
+    if not peak:
+        proofs.append(_proof(None, "Memory", "the run was too short for a sample"))
+    elif ceiling is None:
+        proofs.append(
+            _proof(None, f"Memory {readable_bytes(peak)}", "peak of all processes; the ceiling was not recorded")
+        )
+    else:
+        proofs.append(
+            _proof(
+                peak <= ceiling,
+                "Memory under its ceiling" if peak <= ceiling else "Memory over its ceiling",
+                f"peak {readable_bytes(peak)} of {readable_bytes(ceiling)}, all processes",
+            )
+        )
+    return proofs
+
+
+def _proof(holds: bool | None, title: str, detail: str) -> Html:
+    style = "proof" if holds else ("proof unknown" if holds is None else "proof broken")
+    return tag("div", tag("b", title), tag("span", detail), class_=style)
+
+
+def _shares(insights: Insights) -> list[Share]:
+    verdicts = insights.verdicts
+    return [
+        Share("accepted", verdicts.get(Verdict.ACCEPTED, 0), "ok"),
+        Share("needs review", verdicts.get(Verdict.NEEDS_REVIEW, 0), "review"),
+        Share("rejected", verdicts.get(Verdict.REJECTED, 0), "rejected"),
+        Share("duplicate", insights.kinds.get(EntryKind.DUPLICATE, 0), "duplicate"),
+        Share("failed", insights.kinds.get(EntryKind.FAILURE, 0), "failed"),
+    ]
+
+
+def _panel(title: str, *children: Html | None, style: str = "") -> Html:
+    return tag("article", tag("h2", title), *children, class_=f"panel {style}".strip())
+
+
+def _headline(value: str, label: str) -> Html:
+    return tag("p", value, " ", tag("small", label), class_="headline")
+
+
+def _throughput(insights: Insights) -> Html:
+    points = [(s.at_s, s.documents_per_s) for s in insights.samples]
+    overall = insights.accounts.done / insights.elapsed_s if insights.elapsed_s else 0.0
+    return _panel(
+        "Throughput",
+        _headline(f"{overall:.2f}" if overall < 10 else f"{overall:,.0f}", "documents per second overall"),
+        line_chart("Documents per second over time", points, unit=lambda value: f"{value:g}"),
+    )
+
+
+def _memory(insights: Insights) -> Html:
+    points = [(s.at_s, float(s.rss_bytes)) for s in insights.samples]
+    return _panel(
+        "Memory of all processes",
+        _headline(readable_bytes(insights.peak_rss_bytes), "at the peak"),
+        line_chart(
+            "Resident memory over time",
+            points,
+            limit=insights.ceilings.rss_bytes,
+            limit_label="ceiling",
+            unit=lambda value: readable_bytes(round(value)),
+        ),
+    )
+
+
+def _window(insights: Insights) -> Html:
+    points = [(s.at_s, float(s.window_used)) for s in insights.samples]
+    most = max((s.window_used for s in insights.samples), default=0)
+    limit = insights.ceilings.window
+    return _panel(
+        "Window",
+        _headline(f"{most:,}" + (f" of {limit:,}" if limit else ""), "submitted and not yet handed on, at most"),
+        line_chart("Window used over time", points, limit=limit, unit=lambda value: f"{value:g}"),
+    )
+
+
+def _money(spend: Mapping[str, Spend]) -> Html | None:
+    if not spend:
+        return None
+    rows = []
+    for currency, of in list(spend.items())[:_CURRENCIES_SHOWN]:
+        months = sorted((month, total) for month, total in of.months.items() if month[:1].isdigit())[-_MONTHS_SHOWN:]
+        name = currency or "no currency"
+        rows.append(
+            tag(
+                "li",
+                tag("b", f"{of.total:,} {name}"),
+                columns(f"{name} by month", [(month, float(total), f"{total:,}") for month, total in months]),
+                tag("span", _months(of.count, [month for month, _ in months]), class_="quiet"),
+            )
+        )
+    more = len(spend) - len(rows)
+    return _panel(
+        "Spend by currency",
+        tag("ul", join(rows), class_="money"),
+        tag("p", f"and {more} more currencies", class_="quiet") if more > 0 else None,
+        style="full",
+    )
+
+
+def _months(count: int, months: Sequence[str]) -> str:
+    receipts = f"{count:,} receipt" + ("s" if count != 1 else "")
+    if not months:
+        return receipts
+    return f"{receipts}, {months[0]}" + (f" to {months[-1]}" if len(months) > 1 else "")
+
+
+def _bars(rows: Sequence[tuple[str, float, str]]) -> Html:
+    top = max((value for _, value, _ in rows), default=0.0) or 1.0
+    return tag(
+        "ul",
+        join(
+            tag(
+                "li",
+                tag("span", label, title=label),
+                tag("b", told),
+                tag("meter", min=0, max=f"{top:g}", value=f"{value:g}", aria_label=label),
+            )
+            for label, value, told in rows
+        ),
+        class_="bars",
+    )
+
+
+def _failures(insights: Insights) -> Html:
+    rows = sorted(insights.failures.items(), key=lambda pair: (-pair[1], pair[0]))[:_ROWS_SHOWN]
+    checks = sorted(insights.failed_checks.items(), key=lambda pair: (-pair[1], pair[0]))[:_ROWS_SHOWN]
+    return _panel(
+        "Why documents failed, and which checks",
+        _bars([(code, count, f"{count:,}") for code, count in rows])
+        if rows
+        else tag("p", "None failed.", class_="quiet"),
+        tag("p", "Checks that did not pass", class_="quiet") if checks else None,
+        _bars([(name, count, f"{count:,}") for name, count in checks]) if checks else None,
+    )
+
+
+def _slowest(insights: Insights) -> Html:
+    rows = [(slow.uri.rsplit("/", 1)[-1], slow.elapsed_s, f"{slow.elapsed_s:.2f} s") for slow in insights.slowest]
+    return _panel("Slowest documents", _bars(rows[:_ROWS_SHOWN]) if rows else tag("p", "None yet.", class_="quiet"))
+
+
+def _merchants(spend: Mapping[str, Spend]) -> Html:
+    rows = [
+        (f"{name or 'no name'} ({count})", float(count), f"{total:,} {currency}")
+        for currency, of in spend.items()
+        for name, total, count in of.top_merchants()
+    ]
+    rows.sort(key=lambda row: (-row[1], row[0]))
+    return _panel("Merchants seen most", _bars(rows[:_ROWS_SHOWN]) if rows else tag("p", "None read.", class_="quiet"))
+
+
+def _score(rows: Sequence[Sequence[str]]) -> Html | None:
+    if not rows:
+        return None
+    head = tag("thead", tag("tr", join(tag("th", cell, scope="col") for cell in rows[0])))
+    body = tag("tbody", join(tag("tr", join(tag("td", cell) for cell in row)) for row in rows[1:]))
+    return _panel("Read as drawn", tag("table", head, body))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
