@@ -19,7 +19,20 @@ from headrace.extraction.currencies import PREFIX, SUFFIX
 
 # Glyphs that engines read for digits. Only used inside a number that has a decimal mark and a true digit.
 _GLYPHS = str.maketrans(
-    {"O": "0", "o": "0", "Q": "0", "D": "0", "l": "1", "I": "1", "|": "1", "!": "1", "S": "5", "s": "5", "B": "8", "Z": "2"}
+    {
+        "O": "0",
+        "o": "0",
+        "Q": "0",
+        "D": "0",
+        "l": "1",
+        "I": "1",
+        "|": "1",
+        "!": "1",
+        "S": "5",
+        "s": "5",
+        "B": "8",
+        "Z": "2",
+    }
 )
 _G = r"[0-9OoQDlI|SsBZ]"
 
@@ -45,7 +58,10 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 _DOLLAR_AS_LETTER = re.compile(r"(?<![\w.,])[Ss](?=\d{1,6}[.,]\d{2}(?!\d))")
-_UNIT = re.compile(r"\s?/?\s?(?:kgs?|k9|g|gr|gm|ml|mi|cl|l|ltr|lb|lbs|oz|cm|mm|m|pcs?|szt|stk|st|un|gab|km|hrs?|min|days?|x)\b", re.IGNORECASE)
+_UNIT = re.compile(
+    r"\s?/?\s?(?:kgs?|k9|g|gr|gm|ml|mi|cl|l|ltr|lb|lbs|oz|cm|mm|m|pcs?|szt|stk|st|un|gab|km|hrs?|min|days?|x)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)

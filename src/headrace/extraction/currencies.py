@@ -31,12 +31,10 @@ SYMBOLS: dict[str, tuple[str, ...]] = {
 _CODE = "|".join(CODES)
 _NOT_AFTER_LETTER = r"(?<![^\W\d_])"
 PREFIX = (
-    rf"{_NOT_AFTER_LETTER}(?:(?:US|R|CA|C|AU|A|NZ|HK|S|NT|MX)\$|{_CODE}|RMB|RM|[Rr][Ss]\.?|[Rr][Pp]\.?|[Kk]r\.?|SFr|Fr\.|TL|KD|zł|EURO)|"
-    r"[$€£¥₩₹₫₺₽₴฿₱₪₦]"
+    rf"{_NOT_AFTER_LETTER}(?:(?:US|R|CA|C|AU|A|NZ|HK|S|NT|MX)\$|{_CODE}|RMB|[Rr][Ss]\.?|[Rr][Pp]\.?|[Kk]r\.?|SFr|Fr\.|TL|KD|zł|EURO)|"
+    r"RM(?=[-.:\s]*[\dIOl])|[$€£¥₩₹₫₺₽₴฿₱₪₦]"
 )
-SUFFIX = (
-    rf"{_CODE}|[$€£¥₩₹₫₺₽₴฿₱₪₦]|EUROS?|[Ee]uros?|zł|z[łl]|kr|Kč|Ft|[Ll]ei|лв|грн|руб|р(?=\.)|TL|円|元|원|đ|VNĐ|RM"
-)
+SUFFIX = rf"{_CODE}|[$€£¥₩₹₫₺₽₴฿₱₪₦]|EUROS?|[Ee]uros?|zł|z[łl]|kr|Kč|Ft|[Ll]ei|лв|грн|руб|р(?=\.)|TL|円|元|원|đ|VNĐ|RM"
 _MARKS = re.compile(
     rf"(?<![^\W\d_])(?:{_CODE}|EUROS?|RM|VNĐ|GRN)(?![^\W\d_])|(?:US|R|CA|C|AU|A|NZ|HK|S|NT|MX)\$|(?<![A-Za-z])\$|[€£¥₩₹₫₺₽₴฿₱₪₦円원]|"
     r"(?<![^\W\d_])(?:zł|kr|Kč|Ft|грн|руб)(?![^\W\d_])"
@@ -88,7 +86,11 @@ def weigh(
         marks: printed codes and symbols: as printed, row, weight (a total's row weighs more than a footer).
         countries: evidence for countries: strength, and what it was, for the reason.
     """
-    home = {COUNTRY_CURRENCY[c]: (s, why) for c, (s, why) in sorted(countries.items(), key=lambda i: i[1][0]) if c in COUNTRY_CURRENCY}
+    home = {
+        COUNTRY_CURRENCY[c]: (s, why)
+        for c, (s, why) in sorted(countries.items(), key=lambda i: i[1][0])
+        if c in COUNTRY_CURRENCY
+    }
     scores: dict[str, list[tuple[float, str, str, int | None]]] = {}
     for raw, row, weight in marks:
         codes = meanings(raw)
@@ -107,5 +109,7 @@ def weigh(
     evidence = []
     for code, found in scores.items():
         strongest = max(found, key=lambda f: f[0])
-        evidence.append(CurrencyEvidence(code, sum(min(f[0], 4.0) for f in found), strongest[1], strongest[2], strongest[3]))
+        evidence.append(
+            CurrencyEvidence(code, sum(min(f[0], 4.0) for f in found), strongest[1], strongest[2], strongest[3])
+        )
     return sorted(evidence, key=lambda e: (-e.score, e.code))

@@ -34,8 +34,10 @@ _D = r"[0-9oOlI|]"  # a digit, or what engines read for 0 and 1
 _YEAR = r"(?:(?:19|20|25)\d\d)"
 _TIME_AHEAD = r"(?=\D|$|\d{1,2}[:.]\d\d)"
 _NUMERIC = re.compile(
-    rf"(?<![\d.,])(?<!\d[-/])({_D}{{1,2}})\s?([-/.,])\s?({_D}{{1,2}})\s?[-/.,]\s?({_YEAR}|\d\d){_TIME_AHEAD}"
+    rf"(?<![\d.,])(?<!\d[-/])({_D}{{1,2}})\s?([-/.,])\s?({_D}{{1,2}})\s?\2\s?({_YEAR}|\d\d){_TIME_AHEAD}"
 )
+# A number or a time runs into the date: "#19536001/06/2018", "18:1524/05/18".
+_GLUED = re.compile(rf"(?<=\d)(\d\d)([-/])(\d\d)\2({_YEAR}|\d\d)(?!\d)")
 _ISO = re.compile(rf"(?<!\d)({_YEAR})\s?([-/.年])\s?(\d{{1,2}})\s?[-/.月]\s?(\d{{1,2}})(?!\d(?!\d?:))日?")
 _DAY_MONTH = re.compile(
     rf"(?<![\d])(\d{{1,2}})\s?(?:st|nd|rd|th)?[\s./,-]*(?:de |of )?({_MONTH})(?![a-z])\.?[\s./,-]*(?:de |of |del )?('?{_YEAR}|'?\d\d){_TIME_AHEAD}"
@@ -45,8 +47,11 @@ _MONTH_DAY = re.compile(
 )
 _YEAR_MONTH_NAME = re.compile(rf"(?<!\d)({_YEAR})[\s./-]*({_MONTH})(?![a-z])[\s./-]*(\d{{1,2}})(?!\d)")
 _COMPACT = re.compile(r"(?<!\d)(20\d\d)(0[1-9]|1[0-2])([0-3]\d)(?!\d)")
+_COMPACT_DAY_FIRST = re.compile(r"(?<!\d)([0-3]\d)([01]\d)(20\d\d)(?=\s+\d\d[:;]\d\d)")
 _COMPACT_SHORT = re.compile(r"(?<![\d.,:/-])(\d\d)(\d\d)(\d\d)(?=\s+\d\d:\d\d)")
-_ERA = re.compile(r"(?<![A-Za-z])(令和|平成|昭和|[RHS])\s?(\d{1,2}|元)\s?[年./-]\s?(\d{1,2})\s?[月./-]\s?(\d{1,2})(?!\d)日?")
+_ERA = re.compile(
+    r"(?<![A-Za-z])(令和|平成|昭和|[RHS])\s?(\d{1,2}|元)\s?[年./-]\s?(\d{1,2})\s?[月./-]\s?(\d{1,2})(?!\d)日?"
+)
 _ERA_START = {"令和": 2018, "R": 2018, "平成": 1988, "H": 1988, "昭和": 1925, "S": 1925}
 _TIME = re.compile(
     r"(?<![\d.,])(?P<h>[01]?\d|2[0-4])\s?(?P<mark>[:.hH時])\s?(?P<m>[0-5]\d)(?:\s?[:.分]\s?(?P<s>[0-5]\d))?秒?\s?(?P<half>[AaPp]\.?\s?[Mm])?(?![\d])"
@@ -142,6 +147,10 @@ def _all_forms(text: str, words: str) -> Iterator[_Form]:
         yield _numeric(m), *m.span(), False, False
     for m in _COMPACT.finditer(text):
         yield _readings([(int(m[1]), int(m[2]), int(m[3]), "ymd")]), *m.span(), True, True
+    for m in _GLUED.finditer(text):
+        yield _numeric(m), *m.span(), False, False
+    for m in _COMPACT_DAY_FIRST.finditer(text):
+        yield _readings([(int(m[3]), int(m[2]), int(m[1]), "dmy")]), *m.span(), True, True
     for m in _COMPACT_SHORT.finditer(text):
         a, b, c = int(m[1]), int(m[2]), int(m[3])
         parts = [(2000 + c, b, a, "dmy"), (2000 + c, a, b, "mdy"), (2000 + a, b, c, "ymd")]
@@ -217,14 +226,18 @@ def choose_date(
     for score, found in sorted(scored, key=lambda item: -item[0]):
         if found is not best:
             date, _, _ = _settle(found, order, why, rows)
-            other.append((date, 0.2, "another date on the document" if score > 0 else "looks like a date of another kind"))
+            other.append(
+                (date, 0.2, "another date on the document" if score > 0 else "looks like a date of another kind")
+            )
     confidence = 0.45 if ambiguous else min(0.97, 0.75 + 0.05 * best_score)
     if best.weak:
         confidence = min(confidence, 0.6)
     return ChosenDate(value, best, max(0.1, confidence), ambiguous, reason, _unique([*other, *rejected], value))
 
 
-def _unique(found: Iterable[tuple[dt.date, float, str]], chosen: dt.date | None) -> tuple[tuple[dt.date, float, str], ...]:
+def _unique(
+    found: Iterable[tuple[dt.date, float, str]], chosen: dt.date | None
+) -> tuple[tuple[dt.date, float, str], ...]:
     seen: dict[dt.date, tuple[dt.date, float, str]] = {}
     for item in found:
         if item[0] != chosen:
@@ -264,8 +277,9 @@ def _order(
     """The order of day and month on this document, and why; None without evidence."""
     forced: dict[str, int] = {}
     for found in dates:
-        if not found.fixed and not found.weak and len(found.readings) == 1:
-            forced[found.readings[0][1]] = forced.get(found.readings[0][1], 0) + 1
+        plain = [form for _, form in found.readings if form != "ymd"]
+        if not found.fixed and not found.weak and len(plain) == 1:
+            forced[plain[0]] = forced.get(plain[0], 0) + 1
     if forced:
         return max(sorted(forced), key=lambda o: forced[o]), "another date on the document can only be read so"
     for found in dates:
@@ -300,21 +314,24 @@ def _weekday_order(found: FoundDate, rows: Sequence[Row]) -> str | None:
 def _settle(found: FoundDate, order: str | None, why: str, rows: Sequence[Row]) -> tuple[dt.date, bool, str]:
     """One reading of a date: its value, whether both orders stay open, and the reason."""
     readings = found.readings
-    if found.fixed or len(readings) == 1:
+    if found.fixed:
         return readings[0][0], False, "it can be read in one way only"
     if form := _weekday_order(found, rows):
         return next(d for d, f in readings if f == form), False, "the weekday beside it fits only this"
     match = [date for date, form in readings if form == order]
     if match:
         return match[0], False, why
+    # Year, month, day with two digits for the year is rare: it is a reading, but not one to trust without evidence.
     plain = [r for r in readings if r[1] != "ymd"]
     if len(plain) == 1:
-        return plain[0][0], False, "only one order is a day of the calendar"
+        return plain[0][0], False, "only one order is a day of the calendar that is not after today"
     return readings[0][0], True, why
 
 
 def find_time(text: str) -> tuple[dt.time, str, int, int] | None:
     """The first time of day in a text, on the 24-hour clock, with its place; `13:14 PM` is taken at its word."""
+    for found in find_dates(text):
+        text = text[: found.start] + " " * (found.end - found.start) + text[found.end :]
     for m in _TIME.finditer(text):
         hour, minute, second = int(m["h"]), int(m["m"]), int(m["s"] or 0)
         half = (m["half"] or "").lower().replace(".", "").replace(" ", "")

@@ -10,7 +10,9 @@ from headrace.extraction.rows import fold
 from headrace.extraction.vocabulary import LABELS, STRANGERS, UNSPACED_LABELS, Kind
 
 # What an OCR engine makes of letters in small print.
-_GLYPHS = str.maketrans({"0": "o", "1": "l", "|": "l", "}": "l", "]": "l", "!": "l", "5": "s", "$": "s", "8": "b", "@": "a"})
+_GLYPHS = str.maketrans(
+    {"0": "o", "1": "l", "|": "l", "}": "l", "]": "l", "!": "l", "5": "s", "$": "s", "8": "b", "@": "a"}
+)
 _WORD = re.compile(r"[^\W_]+(?:[|}\]!$@](?=[^\W\d_]|$))?(?:[^\W_]+)?")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
@@ -44,6 +46,21 @@ def _near() -> dict[str, tuple[str, ...]]:
 
 _NEAR = _near()
 
+# Letters that worn or unusual type makes alike share one sign: "iuial" and "total" have the same shape.
+_SHAPES = str.maketrans("ltjfuqdkmcyh", "iiiiooornevn")
+
+
+def _shapes() -> dict[str, str]:
+    """Label words by their shape, where the shape belongs to one label word only."""
+    index: dict[str, set[str]] = {}
+    for word in _KNOWN:
+        if len(word) >= 5:
+            index.setdefault(word.translate(_SHAPES), set()).add(word)
+    return {shape: next(iter(words)) for shape, words in index.items() if len(words) == 1 and words <= WORDS}
+
+
+_BY_SHAPE = _shapes()
+
 
 def _one_apart(a: str, b: str) -> bool:
     """True at an edit distance of one: a letter changed, added or lost."""
@@ -58,7 +75,7 @@ def repair(word: str) -> str:
     """The label word that this folded word stands for, or the word itself.
 
     In order: known; known once look-alike glyphs are letters ("t0ta1"); one letter off a label word of five letters or
-    more ("totel"); label words with the spaces lost ("totalsales").
+    more ("totel"); the same shape ("iuial"); label words with the spaces lost ("totalsales").
     """
     if word in _KNOWN or word.isdigit():
         return word
@@ -74,6 +91,8 @@ def repair(word: str) -> str:
             same_start = sorted(w for w in near if w[0] == letters[0])
             if same_start or len(near) == 1:
                 return (same_start or sorted(near))[0]
+    if (shaped := _BY_SHAPE.get(letters.translate(_SHAPES))) is not None:
+        return shaped
     if len(letters) >= 7 and not any(c.isdigit() for c in word) and (parts := _split(letters)):
         return " ".join(parts)
     return word

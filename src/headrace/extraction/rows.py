@@ -12,7 +12,9 @@ from headrace.documents.text import Box, Line, PageText, Polygon, TextSource
 # Letters that Unicode does not decompose, and that receipts print with or without their stroke.
 _STROKES = str.maketrans({"ł": "l", "đ": "d", "ø": "o", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})
 # Engines write the same glyph in many ways; what stands for one character becomes that character.
-_PLAIN = str.maketrans({"’": "'", "‘": "'", "´": "'", "`": "'", "–": "-", "—": "-", "−": "-", "×": "x", "﹣": "-", "＝": "="})
+_PLAIN = str.maketrans(
+    {"’": "'", "‘": "'", "´": "'", "`": "'", "–": "-", "—": "-", "−": "-", "×": "x", "﹣": "-", "＝": "="}
+)
 
 
 def clean(text: str) -> str:

@@ -43,9 +43,7 @@ TAX_WORD = (
     "impuesto|impuestos|icms|iss|btw|ptu|podatek|pdv|moms|mva|alv|dph|afa|kdv|pvn|cukai|пдв|ндс"
 )
 _INCL = r"(?:incl?|inclu|including|inclusive|inclusif|inklusive|inkl|inclusief|incluido|inclusa|incluso|inclus|included|compresa|comprise|wliczony|termasuk)"
-_EXCL = (
-    r"(?:excl?|exclu|excluding|exclusive|excluded|exklusive|exkl|exclusief|excl|before|without|w o|wo|ohne|hors|sin|esclusa|bez|tanpa)"
-)
+_EXCL = r"(?:excl?|exclu|excluding|exclusive|excluded|exklusive|exkl|exclusief|excl|before|without|w o|wo|ohne|hors|sin|esclusa|bez|tanpa)"
 _TAX = rf"(?:{TAX_WORD})"
 _TOTAL = (
     r"(?:total|totals|totaal|totale|summe|gesamt|suma|jumlah|ttl|total amount|total amt|total sales?|amount|amt|"
@@ -104,17 +102,13 @@ LABELS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         Kind.TENDERED,
-        r"(?:amount |amt |cash |total |payment )?(?:tendered|tender|received|receive)|cash(?: total| amount| amt| paid| received| payment| sales?| rm| myr)?|"
+        r"pay|(?:amount |amt |cash |total |payment )?(?:tendered|tender|received|receive)|cash(?: total| amount| amt| paid| received| payment| sales?| rm| myr)?|"
         r"total cash|paid by cash|by cash|accepted total|accepted|bar|gegeben|bar gegeben|bargeld|erhalten|especes?|recu|"
         r"efectivo|entregado|entrega|contante|contanti|pagamento contante|dinheiro|numerario|valor pago|contant|ontvangen|"
         r"gotowka|wplata|wplacono|tunai|bayaran|bayar|готівка|наличными|наличные|получено|nakit|tien mat|tien khach dua|khach dua|"
         r"tien khach tra|kontant|kontanter|kateinen|hotovost|keszpenz|skaidra nauda",
     ),
-    (
-        Kind.PAID,
-        r"(?:amount|amt|total|total amount) paid|paid(?: amount| amt)?|payment(?: amount| amt| received)?|total payment|bezahlt|betaald|"
-        r"paye|regle|pagado|pagato|pago|importo pagato|importe pagado|zaplacono|dibayar|oplacono|оплачено|сплачено",
-    ),
+    (Kind.NET, r"total \d{1,2} (?:rated )?supplies.*|total (?:standard|zero|exempt).{0,12}supplies.*"),
     (
         Kind.GROSS,
         rf"{_TOTAL}.{{0,24}}\b{_INCL}\b.{{0,12}}\b{_TAX}|{_TOTAL} {_TAX} {_INCL}|{_TOTAL} {_INCL}(?: of)?|"
@@ -127,6 +121,11 @@ LABELS: tuple[tuple[Kind, str], ...] = (
         r"netto|total netto|nettobetrag|netto betrag|base imponible|base imp|base|imponibile|taxable(?: amount| amt| value| sales?)?|"
         rf"net of (?:gst|vat|tax)|net value|net sales?|valor liquido|sprzedaz(?: opod| opodatkowana)?|{_TAX} base|"
         r"total taxable|zero rated|non taxable|nett? excl",
+    ),
+    (
+        Kind.PAID,
+        r"(?:amount|amt|total|total amount) paid|paid(?: amount| amt)?|payment(?: amount| amt| received)?|total payment|bezahlt|betaald|"
+        r"paye|regle|pagado|pagato|pago|importo pagato|importe pagado|zaplacono|dibayar|oplacono|оплачено|сплачено",
     ),
     (
         Kind.SUBTOTAL,
@@ -181,7 +180,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
         r"total(?: amount| amt| rm| myr| sales?| sale| price| eur| usd| gbp| pln| charge)?|totals|ttl(?: amt| amount)?|"
         r"total value|summe(?: eur)?|gesamt|endbetrag|totale(?: eur| euro)?|suma(?: pln| eur)?|razem(?: pln)?|lacznie|"
         r"totaal(?: eur)?|jumlah(?: rm| keseluruhan)?|итого|итог|ntor|utoro|cyma|всего|сума|всього|toplam|topl|kopa|kopa eur|thanh tien|yhteensa|"
-        r"summa|celkem|osszesen|spolu|sum|total general|total ticket|importe total|montant total|total eur(?:o|os)?|soma|total r",
+        r"summa|celkem|osszesen|spolu|sum|bal|total general|total ticket|importe total|montant total|total eur(?:o|os)?|soma|total r",
     ),
     (
         Kind.CARD,
@@ -193,7 +192,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         Kind.AMOUNT,
-        r"amount(?: rm| usd| eur)?|amt|betrag|montant|importe|importo|valor|bedrag|kwota|amaun|harga|bal|balance|charge|charges|fare|sale|"
+        r"amount(?: rm| usd| eur)?|amt|betrag|montant|importe|importo|valor|bedrag|kwota|amaun|harga|balance|charge|charges|fare|sale|"
         r"sales|purchase|price|preis|prix|precio|prezzo|prijs|cena|zahlung|сумма|tutar|monto|debito|fee|so tien",
     ),
 )

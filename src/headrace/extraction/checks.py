@@ -1,0 +1,128 @@
+"""Arithmetic checks: what was expected, what was found, how far apart they may be, in plain words."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Literal
+
+from headrace.documents.money import CASH_ROUNDING, minor_units, tolerance
+from headrace.documents.receipt import Check, ReceiptFields
+
+ZERO = Decimal(0)
+
+
+def check(fields: ReceiptFields, *, today: dt.date) -> tuple[Check, ...]:
+    """All checks whose amounts are on the receipt; a receipt with nothing to compare has none but the required fields."""
+    currency = fields.currency.value
+    payable, gross = fields.payable_amount.value, fields.tax_inclusive_amount.value
+    net, tax = fields.tax_exclusive_amount.value, fields.tax_amount.value
+    rounding = fields.rounding_amount.value
+    unit = Decimal(1).scaleb(-minor_units(currency))
+    out: list[Check] = [_required(fields)]
+
+    def compare(
+        name: str,
+        severity: Literal["error", "warn", "info"],
+        expected: Decimal,
+        actual: Decimal,
+        allowed: Decimal,
+        of: Sequence[str],
+        words: str,
+    ) -> None:
+        passed = abs(expected - actual) <= allowed
+        verdict = "agree" if passed else f"differ by {abs(expected - actual):f}"
+        out.append(
+            Check(
+                id=name, severity=severity, passed=passed, expected=f"{expected:f}", actual=f"{actual:f}", tolerance=f"{allowed:f}",
+                fields=tuple(of), message=f"{words}: {expected:f} and {actual:f} {verdict}",
+            )
+        )  # fmt: skip
+
+    if net is not None and tax is not None and gross is not None:
+        compare("net-plus-tax", "error", net + tax, gross, tolerance(2, currency), ("tax_exclusive_amount", "tax_amount", "tax_inclusive_amount"),
+                "net plus tax, and the total")  # fmt: skip
+    if payable is not None and gross is not None and rounding is not None:
+        compare("rounding", "warn", gross + rounding, payable, unit, ("tax_inclusive_amount", "rounding_amount", "payable_amount"),
+                "total plus rounding, and what is to be paid")  # fmt: skip
+    tendered, change = fields.tendered_amount.value, fields.change_amount.value
+    if payable is not None and tendered is not None and change is not None:
+        compare("cash", "error", tendered - change, payable, CASH_ROUNDING.get(currency or "", ZERO) or unit,
+                ("tendered_amount", "change_amount", "payable_amount"), "money given less change, and what is to be paid")  # fmt: skip
+    amounts = [i.amount for i in fields.line_items if i.amount is not None]
+    base = next((v for v in (gross, payable) if v is not None), None)
+    if len(amounts) > 0 and base is not None:
+        _items(compare, fields, sum(amounts, ZERO), base, len(amounts), currency)
+    for n, line in enumerate(fields.tax_breakdown, 1):
+        if line.rate is not None and line.taxable_amount is not None and line.tax_amount is not None:
+            compare(f"tax-line-{n}", "warn", (line.taxable_amount * line.rate / 100).quantize(unit), line.tax_amount, tolerance(2), ("tax_breakdown",),
+                    f"{line.rate.normalize():f} % of {line.taxable_amount:f}, and the tax printed")  # fmt: skip
+    printed = [line.tax_amount for line in fields.tax_breakdown if line.tax_amount is not None]
+    if tax is not None and len(printed) > 1 and fields.tax_amount.source != "derived":
+        compare("tax-sum", "warn", sum(printed, ZERO), tax, tolerance(len(printed), currency), ("tax_breakdown", "tax_amount"),
+                "the taxes by rate added up, and the tax")  # fmt: skip
+    out.extend(_date_checks(fields, today))
+    return tuple(out)
+
+
+def _required(fields: ReceiptFields) -> Check:
+    missing = [
+        name
+        for name, field in (
+            ("merchant.name", fields.merchant.name),
+            ("issue_date", fields.issue_date),
+            ("payable_amount", fields.payable_amount),
+        )
+        if field.value is None
+    ]
+    message = "merchant, date and total were read" if not missing else f"not read: {', '.join(missing)}"
+    return Check(id="required-fields", severity="error", passed=not missing, fields=tuple(missing), message=message)
+
+
+def _items(compare, fields, total, base, terms, currency) -> None:  # type: ignore[no-untyped-def]
+    """The items may add up to the total, to the net, or to the total less what is added below them."""
+    tax = fields.tax_amount.value or ZERO
+    discount = abs(fields.discount_amount.value or ZERO)
+    tip = fields.tip_amount.value or ZERO
+    allowed = tolerance(terms, currency)
+    sums = {total, total + tax, total - discount, total + tax - discount, total + tip, total + tax + tip}
+    best = min(sums, key=lambda s: (abs(s - base), s))
+    compare(
+        "items",
+        "warn",
+        best,
+        base,
+        allowed,
+        ("line_items", "tax_inclusive_amount"),
+        "the items (with tax, discount and tip where they are added), and the total",
+    )
+
+
+def _date_checks(fields: ReceiptFields, today: dt.date) -> list[Check]:
+    future = [a for a in fields.issue_date.alternatives if isinstance(a.value, dt.date) and a.value > today]
+    if fields.issue_date.value is None and future:
+        message = f"the only date on the receipt is after today ({today.isoformat()})"
+        return [
+            Check(
+                id="date-not-future",
+                severity="error",
+                passed=False,
+                actual=future[0].value.isoformat(),
+                fields=("issue_date",),
+                message=message,
+            )
+        ]
+    if fields.issue_date.value is not None and fields.issue_date.status == "ambiguous":
+        message = "day and month can be read in either order, and nothing on the receipt tells which"
+        return [
+            Check(
+                id="date-order",
+                severity="warn",
+                passed=False,
+                actual=fields.issue_date.value.isoformat(),
+                fields=("issue_date",),
+                message=message,
+            )
+        ]
+    return []

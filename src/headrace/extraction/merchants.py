@@ -1,0 +1,363 @@
+"""Who sold it: the name in the head of the receipt, its tax number, telephone and web page.
+
+The name is the best of the first rows: a legal form (SDN BHD, GmbH, Ltd, S.A.) speaks loudest, then a word of trade, the
+place, the size of the print, and whether the name comes back elsewhere. Headings, addresses, numbers and pencil notes
+speak against a row. A receipt whose head is not in the picture has no merchant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from headrace.documents.text import Polygon
+from headrace.extraction.addresses import is_address, reads_like_place
+from headrace.extraction.rows import Row, fold
+
+_LEGAL = re.compile(
+    r"(?i)(?<![^\W\d_])(?:[s5][do0]n\.?\s*,?\s*[bd][hn]?[dou][il1]?\.?|[S5]/[B8]|PLT|S\.B\.|BHD\.?|P(?:TE|VT|TY)\.?\s*LTD\.?|LTD\.?|LIMITED|LLC|L\.L\.C\.|INC\.?|CORP\.?|"
+    r"PLC|LLP|GMBH(?:\s*&\s*CO\.?\s*KG)?|AG|KG|OHG|e\.?K\.|S\.?A\.?S\.?|S\.?A\.?R\.?L\.?|S\.A\.U?\.?|S\.?L\.?U?\.(?=\W|$)|S\.?[rR]\.?[lL]\.?|S\.?p\.?A\.?|"
+    r"LDA\.?|LTDA\.?|B\.?V\.?|N\.V\.|Sp\.?\s*z\s*[o0]\.?\s*[o0]\.?(?:\s*Sp\.?\s*[jk]\.?)?|S\.A\.|SIA|UAB|O[UÜ]|A/S|ApS|ASA|AB|Oy|s\.r\.o\.|a\.s\.|"
+    r"Kft\.?|S\.?A\.? de C\.?V\.?|P\.?U\.?H\.?|F\.?H\.?U\.?)(?![^\W\d_])|株式会社|有限会社|有限公司|\bТОВ\b|\bООО\b|\bЗАО\b|\bПАО\b"
+)
+# Short forms that are also plain words or initials count only at the end of a row.
+_WEAK_LEGAL = re.compile(r"(?i)^(?:AG|AB|KG|SA|SAS|SL|SB|BV|OU|SIA)$")
+_TRADE = re.compile(
+    r"(?i)\b(?:restaurants?|restoran|restaurante|ristorante|caf[eé]|kopitiam|coffee|bakery|bakeries|confectionery|mart|market|supermarkt|supermarket|"
+    r"hypermarket|supermercado|supermarch[eé]|sklep|store|stores|shop|hardware|trading|enterprise|electrical|stationery|stationers?|books?|pharmacy|"
+    r"farmasi|apotheke|pharmacie|farmacia|apteka|clinic|klinik|hotel|bar|pub|bistro|pizza|pizzeria|sushi|house|kitchen|services?|motors?|petrol|"
+    r"petroleum|station|marketing|holdings?|industries|furniture|fashion|boutique|salon|spa|gym|foods?|frozen|seafood|gift|gallery|auto|"
+    r"perniagaan|kedai|pasaraya|pasar raya|pasar|syarikat|restaurants|bazar|center|centre|company|co\.|group|sdn|mini ?market|wholesale|cash & carry|"
+    r"b[aä]ckerei|metzgerei|gasthaus|boulangerie|panader[ií]a|drogerie|baumarkt|tankstelle|station service|libreria|librairie|bookstore|toys|club)\b"
+)
+_HEADING = re.compile(
+    r"(?i)\b(?:tax inv\w*|simplified|invoice|inv[o0q]ice|receipt|resit|cash sales?|cash bill|bill|document|customer(?:'s)? copy|merchant copy|duplicate|copy|original|"
+    r"thank|welcome|shopping hours|terima|selamat|paragon|factura|facture|fattura|fatura|ticket|kassenbon|rechnung|quittung|beleg|scontrino|bon|"
+    r"documento|comprobante|nota fiscal|kvitto|order|table|terminal|cashier|operator|server|staff|member|date|time|guest|pax|qty|item|"
+    r"desc\w*|amount|amt|doc|sales ?p\w+|code|posted|waiter|counter|name|licensee|outlet|u\.?/?p|rm|disc\w*|sales?|goods|returnable|amount|total|price|cash(?! ?(?:&|and) ?carry)|visa|page|tel|fax|phone|hotline|no refund|trans(?:action)?|check|ref|branch|open|goods sold|visit us|"
+    r"gst|vat|sst|reg(?:istration)? no|company (?:no|reg)|co\.? ?(?:reg|no)|brn|roc|email|e-mail|dine in|take ?away|eat in|carry out|printed|pump|"
+    r"hoa don|fis|tarih|saat|katra diena|klient|gratis|prepay)\b|領収|レシート|伝票|テーブル|收据|发票"
+)
+_REGISTRATION = re.compile(
+    r"(?i)^\W*(?:co\.?\s*(?:reg)?\.?\s*no\.?|company\s*(?:reg\.?)?\s*(?:no\.?)?|reg\.?\s*no\.?|br\s*no\.?|roc\s*no)?\W*[A-Z]{0,3}\d[\dA-Z ]{3,}\s?-?\s?[A-Z]?\W*$"
+)
+_TRAILING_NUMBER = re.compile(
+    r"[\s,]*[(\[]?\s*(?:Co\.?\s*No\.?:?\s*)?[A-Z]{0,3}\d{2}[\dA-Z/]{2,}\s*-?\s*[A-Z]?\s*[)\]]?\s*(?:\([A-Z0-9]+\))?\s*$"
+)
+_WEB = re.compile(
+    r"(?i)(?<![@\w])(?:https?://)?(?:www\.)?([a-z0-9][a-z0-9-]*(?:\.[a-z0-9-]+)*\.(?:com|net|org|my|sg|de|fr|es|it|nl|pl|uk|nz|au|at|ch|be|pt|br|jp|eu|co|lv|us|in)(?:\.[a-z]{2})?)(?![\w@])"
+)
+_PHONE = re.compile(
+    r"(?i)\b(?:tel(?:ephone|efon|efono|[eé]fono|\.)?|te1|t[eé]l|phone|ph|hp|h/p|tlf|tfno|hotline|call)\b\.?\s*(?:&?\s*fax)?\s*(?:no\.?)?\s*[:.#-]*\s*"
+    r"(\+?[\d(][\d\s().-]{5,18}\d)"
+)
+_BARE_PHONE = re.compile(
+    r"(?<![\d.,/-])((?:\+\d{2}[\s-]?|\(?0\d{1,3}\)?[\s-]|\(\d{3}\)\s?)\d[\d\s-]{5,12}\d)(?![\d.,/-])"
+)
+_TAX_ID = re.compile(
+    r"(?i)\b(?:gst(?:\s*reg(?:istration)?)?|sst|vat(?:\s*reg)?|nip|nif|cif|n\.?i\.?f|p\.?\s*iva|partita iva|ust-?id(?:-?nr)?|steuer-?nr|uid|tva(?:\s*intra\w*)?|siret|btw|"
+    r"abn|cnpj|gstin|rfc|mwst-?nr|pvn\s*\w*\s*numurs|6st|nipc|contribuinte|tin|登録番号)\b[\s.:#-]*(?:ref|reg\w*)?[\s.:#-]*(?:no|nr|number|id|1d|n°|num)?[\s.:#)-]*"
+    r"((?:[A-Z]{1,3}[\s-]?)?\d[\d\s./-]{5,18}\d(?:B\d{2})?[A-Z]?|[A-Z]-?\d{7,8}|\d{2}[A-Z]{5}\d{4}[A-Z]\w{3})"
+)
+_LETTERS = re.compile(r"[^\W\d_]")
+_MONEY = re.compile(r"\d[.,]\d{2}(?!\d)|[€$£¥₹]\s?\d")
+_TRADE_THEN_BRACKET = re.compile(_TRADE.pattern + r"\w?\s*\(")
+_CUSTOMER = re.compile(r"(?i)^\W*(?:bill to|sold to|customer|deliver to|ship to|attn|m/s|kunde|client|klant)\b")
+_INVOICE_HEADING = re.compile(r"(?i)\binv[o0q]ice\b|\bresit\b|\breceipt\b")
+_COLUMNS = re.compile(
+    r"(?i)\b(?:qty|0ty|quantity|item|items|desc\w*|price|u/?price|amount|amt|ant|total|code|disc|tax|u\.p|rm|artikel|menge|preis|prix|precio|importe|cant)\b"
+)
+LOWEST_SCORE = 1.6
+HEAD_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NameCandidate:
+    """A reading of the merchant's name."""
+
+    value: str
+    raw: str
+    score: float
+    rows: tuple[Row, ...]
+    rule: str
+
+    @property
+    def polygon(self) -> Polygon:
+        """The rectangle around its rows."""
+        shapes = [row.polygon() for row in self.rows]
+        left, right = min(p[0][0] for p in shapes), max(p[1][0] for p in shapes)
+        top, bottom = min(p[0][1] for p in shapes), max(p[2][1] for p in shapes)
+        return ((left, top), (right, top), (right, bottom), (left, bottom))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """A piece of text with its place and the words that announced it."""
+
+    value: str
+    raw: str
+    row: Row
+    start: int
+    end: int
+    label: str | None
+
+
+def legal_form(text: str) -> re.Match[str] | None:
+    """The last legal form of the text, short ones only where nothing but a number follows."""
+    found = None
+    for m in _LEGAL.finditer(text):
+        if _WEAK_LEGAL.match(m[0]) and (
+            m.start() == 0 and m[0] not in ("SIA",) or _LETTERS.search(text[m.end() :]) and m[0] != "SIA"
+        ):
+            continue
+        if found is None or text[m.start() - 1 : m.start()] != "(":
+            found = m
+    return found
+
+
+def end_of_head(money_rows: Sequence[int], rows: int) -> int:
+    """The row where the goods begin: the first with an amount that another follows within three rows."""
+    pairs = zip(money_rows, money_rows[1:], strict=False)
+    return next((first for first, second in pairs if second - first <= 3), rows)
+
+
+def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCandidate]:
+    """Names in the head of the document, the best first.
+
+    Args:
+        rows: the whole document.
+        first_amount_row: where the goods begin (`end_of_head`).
+    """
+    columns = next((r.index for r in rows if len(set(_COLUMNS.findall(r.text.lower()))) >= 3), len(rows))
+    end = min(HEAD_ROWS, max(first_amount_row, 0), columns)
+    head = [r for r in rows[:end] if r.page == rows[0].page]
+    if not head:
+        return []
+    usual = median(r.height for r in rows)
+    everything = [re.sub(r"[\W_]+", "", fold(r.text)) for r in rows]
+    scored: list[tuple[float, int, str]] = []
+    rank = 0
+    for at, row in enumerate(head):
+        text = _own_words(row)
+        score, counts = _score(text, row, head, at, usual, everything)
+        if counts:
+            score += max(0.0, 2.0 - 0.35 * rank)
+            rank += 1
+        before = [r.text for r in head[2:at]]
+        if any(_INVOICE_HEADING.search(t) for t in before) or any(_CUSTOMER.search(r.text) for r in head[:at]):
+            score -= 2.5  # below the heading stands the customer
+        if legal_form(text) and any(is_address(t) for t in before):
+            score -= 2.5
+        scored.append((score, at, text))
+    out = []
+    for score, at, text in scored:
+        if score > 0:
+            first, last = _extent(head, at, text, usual)
+            raw = " ".join(_own_words(r) for r in head[first : last + 1])
+            name = tidy_name(raw)
+            if len(_LETTERS.findall(name)) >= 2:
+                rule = "merchant.legal-form" if legal_form(raw) else "merchant.head"
+                out.append(NameCandidate(name, raw, score, tuple(head[first : last + 1]), rule))
+    return sorted(out, key=lambda c: (-c.score, c.rows[0].index))
+
+
+def _own_words(row: Row) -> str:
+    """The row without cells that are a heading or a number, where another cell holds a legal form."""
+    if len(row.cells) > 1:
+        for cell in row.cells:
+            legal = legal_form(cell.text)
+            if legal and len(_LETTERS.findall(cell.text)) >= len(_LETTERS.findall(legal[0])) + 3:
+                return cell.text
+        plain = [
+            c.text
+            for c in row.cells
+            if not _HEADING.search(c.text) and sum(x.isdigit() for x in c.text) * 2 <= len(c.text)
+        ]
+        if plain:
+            return " ".join(plain)
+    return row.text
+
+
+def _score(
+    text: str, row: Row, head: Sequence[Row], at: int, usual: float, everything: Sequence[str]
+) -> tuple[float, bool]:
+    """Points of one row, and whether it counts as a row of words when places are ranked."""
+    letters = len(_LETTERS.findall(text))
+    digits = sum(c.isdigit() for c in text)
+    legal = legal_form(text)
+    if letters < 2 or (_REGISTRATION.match(text) and digits >= 4):
+        return -5.0, False
+    score = 0.0
+    if letters < 3:
+        score -= 1.5
+    if legal and letters > len(_LETTERS.findall(legal[0])):
+        score += 3.0
+    elif legal:
+        score += 3.0 if at > 0 and not _HEADING.search(head[at - 1].text) else 0.5
+    if _HEADING.search(text):
+        score -= 1.0 if legal else 3.5
+    trade = _TRADE.search(text)
+    words = re.findall(r"[^\W\d_]{2,}", text)
+    if trade and not legal and words and all(_TRADE.fullmatch(w) for w in words):
+        score -= 1.2  # "TRADING", "BISTRO & CAFE": part of a name
+    elif trade:
+        score += 1.0
+    if _WEB.search(text) or "@" in text:
+        score -= 2.5 if not legal else 0.0
+    if _BARE_PHONE.search(text) or _PHONE.search(text) or _TAX_ID.search(text):
+        score -= 3.0
+    if is_address(text) and not legal:
+        score -= 3.0 if not trade else 1.5
+    elif not legal and not trade and (reads_like_place(text) or text.count(",") > 1):
+        score -= 1.5
+    if digits * 2.5 > letters and not legal:
+        score -= 2.5
+    if len(text) > 44 and not legal:
+        score -= 1.5
+    if text.islower() and not legal and not trade:
+        score -= 1.2  # a note in pencil above the head
+    if _MONEY.search(text):
+        score -= 2.0
+    if row.confidence < 0.75:
+        score -= 1.0
+    if row.height > 1.25 * usual:
+        score += min(1.0, (row.height / usual - 1.0) * 0.8)
+    if at + 1 < len(head):
+        following = head[at + 1].text
+        if _REGISTRATION.match(following) or is_address(following) or _TAX_ID.search(following):
+            score += 0.8
+    bare = re.sub(r"[\W_]+", "", fold(text))
+    if 4 <= len(bare) <= 24 and any(bare in other for other in everything[:at]):
+        score -= 0.6  # part of a row above it
+    elif 4 <= len(bare) <= 24 and sum(1 for other in everything if bare in other) > 1:
+        score += 1.2
+    return score, score > -2.0
+
+
+def _extent(head: Sequence[Row], at: int, text: str, usual: float) -> tuple[int, int]:
+    """The rows that the name fills: names break over two or three rows."""
+    first = last = at
+    legal = legal_form(text)
+    if legal:
+        while first > 0 and at - first < 2:
+            so_far = " ".join(r.text for r in head[first : at + 1])
+            own = so_far[: legal_form(so_far).start()] if legal_form(so_far) else so_far  # type: ignore[union-attr]
+            words = [w for w in re.findall(r"[^\W\d_]{2,}", own) if w.lower() not in ("co", "company", "my", "the")]
+            before = head[first - 1].text
+            open_bracket = so_far.count(")") > so_far.count("(")
+            broken = (
+                so_far.startswith(("(", "&", "-"))
+                or open_bracket
+                or len(words) == 0
+                or before.rstrip().endswith(("&", "-"))
+            )
+            only_trade = len(words) <= 1 and all(_TRADE.fullmatch(w) for w in words)
+            if not (broken or only_trade or _TRADE_THEN_BRACKET.match(so_far)):
+                break
+            if _HEADING.search(before) or is_address(before) or _REGISTRATION.match(before) or before.islower():
+                break
+            first -= 1
+        return first, last
+    while last + 1 < len(head) and last - at < 2:
+        after = head[last + 1].text
+        words = re.findall(r"[^\W\d_]{2,}", after)
+        single = len(words) == 1 and not any(c.isdigit() for c in after)
+        so_far = " ".join(r.text for r in head[at : last + 1])
+        continues = (
+            so_far.rstrip().endswith(("&", "-", ",")) or so_far.count("(") > so_far.count(")") or after.startswith("&")
+        )
+        stacked = (
+            single
+            and head[at].height > 1.15 * usual
+            and all(len(re.findall(r"[^\W\d_]{2,}", r.text)) == 1 for r in head[at : last + 1])
+            and abs(head[last + 1].height - head[at].height) < 0.45 * head[at].height
+        )
+        legal_next = legal_form(after) is not None and len(words) <= 2
+        trade_next = single and _TRADE.fullmatch(words[0]) is not None
+        if not (continues or stacked or trade_next or legal_next) or _HEADING.search(after) or is_address(after):
+            break
+        last += 1
+    return first, last
+
+
+def tidy_name(text: str) -> str:
+    """The name without what surrounds it: registration numbers, branch codes, "owned by", ornaments."""
+    text = re.sub(
+        r"(?i)^\W*(?:own(?:ed)? by|dimiliki(?: oleh)?|operated by|managed by|welcome to|bienvenue chez)\W*", "", text
+    )
+    text = re.sub(r"^[#*=~\s]*#?\d{4,}\s+(?=[A-Za-z])", "", text)
+    legal = legal_form(text)
+    if legal and legal.start() > 0:
+        after = text[legal.end() :]
+        place = re.match(r"\s*\([^\W\d_][^\d)]{3,}\)", after)
+        text = text[: legal.end()] + (place[0] if place else "")
+        text = re.sub(
+            r"(?i)(?<![^\W\d_])[5s][do0]n(\.?\s*)[bd][hn]?[dou][il1]?\b",
+            lambda m: ("SDN" if m[0][1:3].isupper() else "Sdn") + m[1] + ("BHD" if m[0][1:3].isupper() else "Bhd"),
+            text,
+        )
+        text = re.sub(r"\b[S5]/[B8]", "S/B", text)
+    else:
+        text = _TRAILING_NUMBER.sub("", text)
+        if text.count(")") > text.count("("):
+            text = re.sub(r"\s*\S*\)\s*$", "", text)
+    text = re.sub(r"(?<=[a-z])I(?=[a-z])", "l", text)  # WorId
+    text = re.sub(r"(?<=[A-Z]-)0\b|(?<=[A-Z])0(?=[A-Z])", "O", text)
+    return text.strip(" \t*#=~-_.,:;|<>\"'“”") + ("." if legal and text.rstrip().endswith(".") else "")
+
+
+def find_phone(rows: Sequence[Row]) -> FoundText | None:
+    """The first telephone number: labelled before unlabelled."""
+    for pattern, labelled in ((_PHONE, True), (_BARE_PHONE, False)):
+        for row in rows[: HEAD_ROWS if not labelled else None]:
+            if m := pattern.search(row.text):
+                digits = sum(c.isdigit() for c in m[1])
+                if 7 <= digits <= 15:
+                    label = m[0][: m.start(1) - m.start()].strip(" :.") if labelled else None
+                    return FoundText(m[1].strip(), m[0], row, m.start(1), m.end(1), label or None)
+    return None
+
+
+def find_tax_id(rows: Sequence[Row]) -> FoundText | None:
+    """The first tax number behind its label (GST ID, VAT, NIP, USt-IdNr, P.IVA ...)."""
+    for row in rows:
+        for m in _TAX_ID.finditer(row.text):
+            value = re.sub(r"\s+", " ", m[1]).strip(" .-/")
+            if 7 <= sum(c.isdigit() for c in value) <= 16:
+                return FoundText(value, m[0], row, m.start(1), m.end(1), m[0][: m.start(1) - m.start()].strip(" :.#"))
+    return None
+
+
+def find_website(rows: Sequence[Row]) -> FoundText | None:
+    """The first web page, without those of card and till makers that follow "powered by"."""
+    for row in rows:
+        if re.search(r"(?i)powered|software|@", row.text):
+            continue
+        if m := _WEB.search(row.text):
+            return FoundText(m[1].lower(), m[0], row, m.start(), m.end(), None)
+    return None
+
+
+_NUMBER_LABEL = re.compile(
+    r"(?i)\b(?:(?:tax\s*)?inv(?:oice)?|receipt|bill|doc(?:ument)?|check|chk|cash\s*(?:inv|bill|sales?)|trans(?:action)?|trx|order|rechnung(?:s-?nr)?|beleg|bon|facture|ticket|factura(?:\s*simplificada)?|"
+    r"documento|fattura|scontrino|factuur|factuurnummer|paragon|rcpt|slip|resit|commande|fi[sş])\b[\s.:#]*(?:(?:no|nr|num(?:ber|mer)?|n°|id|#)\b)?[\s.:#°-]*"
+    r"((?=[A-Z0-9/-]*\d)[A-Z0-9][A-Z0-9/-]{2,24})(?![.,]\d)"
+)
+
+
+def find_receipt_number(rows: Sequence[Row], taken: Sequence[tuple[int, int, int]]) -> FoundText | None:
+    """The number of the receipt or invoice; dates and times (`taken`: row, start, end) are no numbers."""
+    best: tuple[int, FoundText] | None = None
+    for row in rows:
+        for m in _NUMBER_LABEL.finditer(row.text):
+            if any(r == row.index and m.start(1) < e and s < m.end(1) for r, s, e in taken):
+                continue
+            label = m[0][: m.start(1) - m.start()].strip(" :.#-")
+            rank = 0 if re.search(r"(?i)inv|receipt|rechn|fact|bill|doc|resit", label) else 1
+            rank += 0 if re.search(r"(?i)no|nr|num|#|id|:", m[0]) else 2
+            found = FoundText(m[1], m[0], row, m.start(1), m.end(1), label)
+            if best is None or rank < best[0]:
+                best = (rank, found)
+    return best[1] if best else None

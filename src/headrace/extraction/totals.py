@@ -1,0 +1,366 @@
+"""What is to be paid: candidates by tiers of their labels, exclusions, and arithmetic between the lines.
+
+Every amount that could be the total gets points: for its label's tier, and for each way in which other printed amounts
+add up to it (money given less change, net plus tax, the sum of the items). The best wins; the losers stay as
+alternatives with the reason. Nothing is invented: without a labelled or confirmed amount the total is missing, and what
+could be worked out is only an alternative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from headrace.documents.money import CASH_ROUNDING, tolerance
+from headrace.extraction.figures import Figure
+from headrace.extraction.vocabulary import Kind
+
+ZERO = Decimal(0)
+
+_TIERS: dict[Kind, float] = {
+    Kind.ROUNDED_TOTAL: 7.0,
+    Kind.PAYABLE: 6.0,
+    Kind.GROSS: 5.6,
+    Kind.TOTAL: 5.0,
+    Kind.PAID: 3.2,
+    Kind.CARD: 2.6,
+    Kind.AMOUNT: 2.2,
+    Kind.SUBTOTAL: 1.2,
+    Kind.TENDERED: 0.8,
+    Kind.NET: 0.3,
+}
+_EXCLUDED = (
+    Kind.TIP_SUGGESTION, Kind.COUNT, Kind.POINTS, Kind.SAVINGS, Kind.CARRIED, Kind.CHANGE, Kind.TAX_TOTAL, Kind.TAX,
+    Kind.DISCOUNT, Kind.SERVICE, Kind.TIP, Kind.DEPOSIT, Kind.ROUNDING,
+)  # fmt: skip
+LOWEST_SCORE = 2.0
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One value that could be the total, and what speaks for it."""
+
+    value: Decimal
+    score: float
+    figure: Figure | None
+    proofs: list[str] = field(default_factory=list)
+
+    @property
+    def confirmed(self) -> bool:
+        """Other printed amounts add up to it."""
+        return bool(self.proofs)
+
+
+@dataclass(frozen=True, slots=True)
+class Loser:
+    """A value that was not taken for the total."""
+
+    value: Decimal
+    confidence: float
+    reason: str
+    figure: Figure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the summary of a receipt says. `payable` is None when no amount on the document is the total."""
+
+    payable: Candidate | None
+    gross: Decimal | None
+    gross_figure: Figure | None
+    losers: tuple[Loser, ...]
+    runner_up: float
+    tendered: Figure | None
+    change: Figure | None
+    rounding: Figure | None
+    rounding_value: Decimal | None
+    discount: Figure | None
+    tip: Figure | None
+    service: Figure | None
+    subtotal: Figure | None
+    deposit: Figure | None
+
+
+def by_kind(figures: Iterable[Figure], kind: Kind) -> list[Figure]:
+    """The money amounts whose label says this kind, tax tables left out."""
+    return [f for f in figures if f.kind is kind and f.amount.marked and not f.tax_table]
+
+
+def find_totals(
+    figures: Sequence[Figure], items_sum: Decimal | None, currency: str | None, *, whole_units: bool
+) -> Totals:
+    """The summary of the document.
+
+    Args:
+        figures: all amounts with their labels.
+        items_sum: the sum of the line items, where there are any.
+        currency: for the tolerance of sums.
+        whole_units: amounts on this document have no minor units, so that a bare `3500` can be money.
+    """
+    rounding, rounding_value, figures = _rounding(figures)
+    change = _pick(figures, Kind.CHANGE)
+    tendered = _tendered(figures, change)
+    subtotal = _pick(figures, Kind.SUBTOTAL)
+    candidates = _candidates(figures, whole_units=whole_units)
+    _proofs(candidates, figures, items_sum, tendered, change, rounding_value, currency)
+    ranked = sorted(candidates.values(), key=lambda c: (-c.score, -c.value))
+    ranked = _glued_symbol(ranked, figures, tendered, change, items_sum)
+    best = ranked[0] if ranked and ranked[0].score >= LOWEST_SCORE else None
+    if best is not None and rounding_value and best.figure is not None:
+        best = _after_rounding(best, candidates, rounding, rounding_value, tendered, change)
+    gross, gross_figure = _gross(best, candidates, rounding_value)
+    losers = _losers(best, ranked, figures, items_sum, tendered, change)
+    runner_up = next((c.score for c in ranked if best is not None and c.value != best.value), 0.0)
+    return Totals(
+        best, gross, gross_figure, losers, runner_up, tendered, change, rounding, rounding_value,
+        _pick(figures, Kind.DISCOUNT), _pick(figures, Kind.TIP), _pick(figures, Kind.SERVICE), subtotal, _pick(figures, Kind.DEPOSIT),
+    )  # fmt: skip
+
+
+def _pick(figures: Sequence[Figure], kind: Kind) -> Figure | None:
+    """The amount of this kind: the last one whose label says little else."""
+    found = [f for f in by_kind(figures, kind) if f.last and f.label is not None and f.label.purity >= 0.45]
+    return found[-1] if found else None
+
+
+def _rounding(figures: Sequence[Figure]) -> tuple[Figure | None, Decimal | None, list[Figure]]:
+    """The rounding, and the figures with "rounding 177.20" turned into what it is: a rounded total."""
+    out: list[Figure] = []
+    rounding: Figure | None = None
+    for f in figures:
+        if f.kind is Kind.ROUNDING and f.amount.marked and f.label is not None:
+            if abs(f.value) < 1:
+                rounding = f if f.last else rounding
+            else:
+                label = type(f.label)(Kind.ROUNDED_TOTAL, f.label.text, f.label.purity)
+                f = Figure(f.amount, f.row, label, f.label_text, f.position, f.tax_table, f.order, f.last)
+        out.append(f)
+    return rounding, (rounding.value if rounding else None), out
+
+
+def _tendered(figures: Sequence[Figure], change: Figure | None) -> Figure | None:
+    """The money given: with a change, the cash line that stands nearest before it."""
+    found = [f for f in by_kind(figures, Kind.TENDERED) if f.last and f.label is not None and f.label.purity >= 0.4]
+    if not found:
+        return None
+    if change is not None:
+        before = [f for f in found if f.row.index <= change.row.index and f.value >= change.value]
+        if before:
+            return max(before, key=lambda f: (f.value, f.row.index))
+    return found[-1]
+
+
+def _candidates(figures: Sequence[Figure], *, whole_units: bool) -> dict[Decimal, Candidate]:
+    candidates: dict[Decimal, Candidate] = {}
+    last_total_page = max(
+        (f.row.page for f in figures if f.kind in (Kind.PAYABLE, Kind.TOTAL, Kind.GROSS) and f.amount.marked), default=0
+    )
+    heights = sorted(f.row.height for f in figures)
+    usual = heights[len(heights) // 2] if heights else 0.0
+    seen: dict[Decimal, set[tuple[Kind, int]]] = {}
+    for f in figures:
+        if f.label is None or f.label.kind not in _TIERS:
+            continue
+        if not f.amount.marked and not (f.last and f.order == 0 and len(f.amount.number.groups[0]) <= 7):
+            continue
+        score = _TIERS[f.label.kind]
+        if not f.amount.marked:
+            score -= 0.5 if whole_units else 2.5
+        if not f.last:
+            score -= 1.5
+        if f.position != "right":
+            score -= 0.8
+        if f.label.purity < 0.5:
+            score -= 4.0 * (0.5 - f.label.purity)
+        if f.tax_table:
+            score -= 4.0
+        if f.row.page < last_total_page:
+            score -= 3.0
+        if f.value <= 0:
+            score -= 1.5 if f.value < 0 else 4.0
+        if f.amount.number.repaired:
+            score -= 0.3
+        if usual and f.row.height > 1.5 * usual and f.label.kind in (Kind.TOTAL, Kind.PAYABLE):
+            score += 0.4
+        known = candidates.get(f.value)
+        if known is None:
+            candidates[f.value] = Candidate(f.value, score, f)
+        elif score > known.score:
+            known.score, known.figure = score, f
+        seen.setdefault(f.value, set()).add((f.label.kind, f.row.index))
+    for value, places in seen.items():
+        rows = {row for _, row in places}
+        candidates[value].score += 0.5 * min(3, len(rows) - 1)
+    return candidates
+
+
+def _proofs(
+    candidates: dict[Decimal, Candidate],
+    figures: Sequence[Figure],
+    items_sum: Decimal | None,
+    tendered: Figure | None,
+    change: Figure | None,
+    rounding: Decimal | None,
+    currency: str | None,
+) -> None:
+    """Adds to each candidate the points of the sums that come out at it."""
+    cent = tolerance(1)
+    taxes = {
+        f.value for f in figures if f.kind in (Kind.TAX, Kind.TAX_TOTAL) and f.amount.marked and f.last and f.value > 0
+    }
+    nets = {f.value for f in figures if f.kind in (Kind.NET, Kind.SUBTOTAL) and f.amount.marked and f.value > 0}
+    services = {f.value for f in by_kind(figures, Kind.SERVICE)} | {ZERO}
+    discounts = {abs(f.value) for f in by_kind(figures, Kind.DISCOUNT)} | {ZERO}
+    subtotals = {f.value for f in by_kind(figures, Kind.SUBTOTAL)}
+    tips = {f.value for f in by_kind(figures, Kind.TIP)} - {ZERO}
+    paid = {f.value for f in by_kind(figures, Kind.CARD)}
+    given = tendered.value - change.value if tendered is not None and change is not None else None
+    if given is not None and given > 0 and given not in candidates:
+        printed = next((f for f in figures if f.value == given and f.amount.marked and not f.tax_table), None)
+        if printed is not None:
+            candidates[given] = Candidate(given, 1.5, printed)
+    for value, c in candidates.items():
+        if value <= 0:
+            continue
+        if given is not None and given == value:
+            c.score += 3.0 if change is not None and change.value != 0 else 1.0
+            c.proofs.append("money given less change")
+        elif given is not None and change is not None and change.value > 0 and given > 0:
+            c.score -= (
+                2.5
+                if tendered is not None and tendered.value == value
+                else 0.5
+                if abs(given - value) <= CASH_ROUNDING["MYR"]
+                else 1.5
+            )
+        elif tendered is not None and change is None and value == tendered.value and value == items_sum:
+            c.score += 0.5
+        if any(abs(n + t - value) <= 2 * cent and n != value for n in nets for t in taxes):
+            c.score += 1.2
+            c.proofs.append("net plus tax")
+        elif any(
+            abs(s + v + t - d + (rounding or ZERO) - value) <= 2 * cent and value != s
+            for s in subtotals for v in services for d in discounts for t in ({ZERO} | taxes)
+        ):  # fmt: skip
+            c.score += 1.0
+            c.proofs.append("subtotal with service, tax and discount")
+        if (
+            items_sum is not None
+            and items_sum > 0
+            and abs(items_sum - value) <= cent + CASH_ROUNDING.get(currency or "", ZERO)
+        ):
+            c.score += 1.0
+            c.proofs.append("sum of the items")
+        if value in paid and c.figure is not None and c.figure.kind is not Kind.CARD:
+            c.score += 1.0
+            c.proofs.append("the card payment")
+        if rounding and (value - rounding in candidates or value + abs(rounding) in candidates):
+            c.score += 0.8
+        if tips and any(s + t == value for s in candidates for t in tips):
+            c.score += 1.5
+            c.proofs.append("bill plus tip")
+
+
+def _glued_symbol(
+    ranked: list[Candidate],
+    figures: Sequence[Figure],
+    tendered: Figure | None,
+    change: Figure | None,
+    items_sum: Decimal | None,
+) -> list[Candidate]:
+    """`$8.50` is often read as `58.50`: when arithmetic gives the number without its first digit, that is the amount."""
+    if not ranked or ranked[0].figure is None or ranked[0].confirmed:
+        return ranked
+    best = ranked[0]
+    expected = {s for s in (items_sum,) if s}
+    if tendered is not None and change is not None and change.value > 0:
+        expected.add(tendered.value - change.value)
+    expected |= {f.value for f in by_kind(figures, Kind.SUBTOTAL)}
+    digits = "".join(best.figure.amount.number.groups) if best.figure else ""
+    if len(digits) < 4 or digits[0] not in "5834" or best.value in expected:
+        return ranked
+    places = -int(best.value.as_tuple().exponent)
+    without = Decimal(digits[1:]).scaleb(-max(places, 0))
+    if without in expected and best.figure.amount.number.currency is None:
+        fixed = Candidate(
+            without, best.score + 0.5, best.figure, ["the first digit is a currency symbol: the sums fit without it"]
+        )
+        return [fixed, *ranked]
+    return ranked
+
+
+def _after_rounding(
+    best: Candidate,
+    candidates: dict[Decimal, Candidate],
+    rounding: Figure | None,
+    rounding_value: Decimal,
+    tendered: Figure | None,
+    change: Figure | None,
+) -> Candidate:
+    """Moves from the total before rounding to the one after it, where that one is printed or given by the cash."""
+    for signed in (rounding_value, -rounding_value):
+        after = best.value + signed
+        other = candidates.get(after)
+        if other is not None and other.figure is not None and best.figure is not None and rounding is not None:
+            printed_after = other.figure.row.index >= rounding.row.index > best.figure.row.index
+            if printed_after and other.figure.kind in (Kind.TOTAL, Kind.GROSS, Kind.PAYABLE, Kind.ROUNDED_TOTAL):
+                return other
+    if rounding is None or best.figure is None or best.figure.row.index > rounding.row.index:
+        return best
+    if tendered is None or change is None:
+        return best
+    given = tendered.value - change.value
+    if given != best.value and abs(given - best.value) == abs(rounding_value):
+        return Candidate(given, best.score, None, ["total and rounding", "money given less change"])
+    return best
+
+
+def _gross(
+    best: Candidate | None, candidates: dict[Decimal, Candidate], rounding: Decimal | None
+) -> tuple[Decimal | None, Figure | None]:
+    """The total before rounding, with the amount it was read from (None where it is worked out)."""
+    if best is None:
+        return None, None
+    if not rounding:
+        return best.value, best.figure
+    for signed in (rounding, -rounding):
+        before = candidates.get(best.value - signed)
+        if before is not None and before.figure is not None and before.figure.kind in _TIERS:
+            return before.value, before.figure
+    return best.value - rounding, None
+
+
+def _losers(
+    best: Candidate | None,
+    ranked: Sequence[Candidate],
+    figures: Sequence[Figure],
+    items_sum: Decimal | None,
+    tendered: Figure | None,
+    change: Figure | None,
+) -> tuple[Loser, ...]:
+    """Everything that was not taken, strongest first: each value once, with what its label says or how it came out."""
+    out: dict[Decimal, Loser] = {}
+    taken = best.value if best else None
+    for c in ranked:
+        if c.value != taken and c.figure is not None and c.figure.label is not None:
+            label = c.figure.label
+            out.setdefault(
+                c.value,
+                Loser(
+                    c.value, max(0.05, min(0.6, c.score / 15)), f"labelled as {label.kind}: '{label.text}'", c.figure
+                ),
+            )
+    for f in figures:
+        if f.label is not None and f.label.kind in _EXCLUDED and f.value != taken and f.label.purity >= 0.4 and f.last:
+            out.setdefault(f.value, Loser(f.value, 0.02, f"excluded, {f.label.kind}: '{f.label.text}'", f))
+    if best is None:
+        if tendered is not None and change is not None and tendered.value > change.value:
+            value = tendered.value - change.value
+            out[value] = Loser(value, 0.5, "derived: money given less change")
+        if items_sum:
+            out.setdefault(items_sum, Loser(items_sum, 0.3, "derived: sum of the items read"))
+    elif best.figure is not None:
+        for value, reason in best.figure.amount.others:
+            out.setdefault(value, Loser(value, 0.3, reason, best.figure))
+    return tuple(sorted(out.values(), key=lambda o: (-o.confidence, o.value)))[:12]
