@@ -158,7 +158,7 @@ def test_a_json_manifest_is_read_in_its_order() -> None:
         "",
         '{"path": "scans/a.jpg", "id": 12}',
         '{"file": "scans/a.jpg", "id": null}',
-        '{"uri": "file://%s/scans/a.jpg"}' % os.getcwd(),
+        f'{{"uri": "file://{os.getcwd()}/scans/a.jpg"}}',
         '{"id": "\\ud800", "uri": "scans/M\\u00fcller.jpg"}',
     ]
     found = manifest("list.jsonl", "\r\n".join(lines))

@@ -53,7 +53,9 @@ def test_the_key_of_text_is_the_key_of_its_bytes() -> None:
 
 
 def test_the_key_takes_no_part_from_the_locale() -> None:
-    code = "import sys; from headrace.ingest.sources import natural_key; print(natural_key(b'M\\xc3\\xbcller/a10').hex())"
+    code = (
+        "import sys; from headrace.ingest.sources import natural_key; print(natural_key(b'M\\xc3\\xbcller/a10').hex())"
+    )
     for language in ("C.UTF-8", "de_DE.UTF-8", "C"):
         out = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "LC_ALL": language}, capture_output=True, check=True
