@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -75,6 +75,23 @@ class LazyCommands(TyperGroup):
             ctx.fail(f"No such command '{args[0]}'.{hint}")
         return super().resolve_command(ctx, args)
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """The `--help` of `headrace` itself, not given unless it is given.
+
+        Typer 0.29 leaves that open, and loads pydantic to close it before every command, even for `run --help`.
+        """
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The options and the list of commands; `main` answers `--version`."""
+        rows = [("--version", "Show the version and end."), ("--help", "Show this message and end.")]
+        with formatter.section(heading("Options")):
+            formatter.write_dl(rows)
+        self.format_commands(ctx, formatter)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands from the table, without loading one."""
         for section in dict.fromkeys(command.section for command in COMMANDS.values()):
@@ -93,18 +110,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"headrace {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
-def headrace(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
-    ] = False,
-) -> None:
+def headrace() -> None:
     """Turns any flood of receipts into an ordered, checked ledger: memory flat, order kept, nothing accepted lost."""
 
 
@@ -121,6 +128,9 @@ def main(args: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         # A file name that is no text must not stop a run of 53,000 documents where it is printed.
         sys.stdout.reconfigure(errors="backslashreplace")
+    if args[:1] == ["--version"]:
+        typer.echo(f"headrace {__version__}")
+        return ExitCode.OK
     try:
         result = command_of(app)(args=args, prog_name="headrace", standalone_mode=False)
         sys.stdout.flush()
@@ -129,12 +139,20 @@ def main(args: Sequence[str] | None = None) -> int:
     except typer.Abort:
         return ExitCode.SIGINT
     except BrokenPipeError:
-        # Whoever read our output has had enough. What Python would still flush at exit goes nowhere, quietly.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OUTPUT
+        return _nobody_reads()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Typer's way to say the same
+            return _nobody_reads()
+        raise
     except Exception as error:
         return _explain(error, verbose=_is_verbose(args))
     return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _nobody_reads() -> int:
+    """Whoever read our output has had enough. What Python would still flush at exit goes nowhere, quietly."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return ExitCode.OUTPUT
 
 
 def _load(name: str) -> Any:

@@ -113,7 +113,7 @@ def _machine(snapshot: Snapshot, width: int) -> list[Line]:
 
 def _slowest(snapshot: Snapshot, width: int) -> Line:
     if snapshot.slowest_uri is None:
-        return (Part("slowest -", "dim"),)
+        return _fit([(Part("slowest -", "dim"),)], width)
     age = f" {duration(snapshot.slowest_age_s)}"
     room = width - len("slowest ") - len(age)
     return _fit([(Part("slowest "), Part(shorten(snapshot.slowest_uri, max(1, room)), "cyan"), Part(age))], width)
