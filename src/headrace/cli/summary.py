@@ -23,6 +23,8 @@ WHAT_TO_DO = {
     "unreadable-source": "check the path and its permissions, then replay",
     "unsupported-media-type": "convert it to JPEG, PNG, TIFF or PDF",
     "payload-too-large": "raise --max-document-bytes, then replay",
+    "source-url-forbidden": "only files are read: fetch it, then hand it in",
+    "bad-manifest-line": "correct the line, then hand the manifest in again",
     "corrupt-document": "broken file: scan or download it again",
     "encrypted-document": "remove the password, then hand it in again",
     "image-too-large": "raise --max-pixels, then replay",
