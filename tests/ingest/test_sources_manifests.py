@@ -217,6 +217,13 @@ def test_stdin_with_nul_takes_any_name_as_it_is() -> None:
     assert [f.path for f in found] == [os.path.join(os.getcwdb(), name) for name in names]
 
 
+def test_a_byte_order_mark_is_taken_off_the_first_line_only() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert list(Records(Pieces([mark[:1], mark[1:] + b"a\n", mark + b"b"]))) == [b"a", mark + b"b"]
+    assert list(Records(Pieces([b"a\n", mark + b"b\n"]))) == [b"a", mark + b"b"]
+    assert list(Records(Pieces([mark + b"a\0"]), end=None)) == [mark + b"a"]
+
+
 def test_a_name_on_stdin_that_is_too_long_costs_only_itself() -> None:
     assert codes(stdin(b"scans/a.jpg\n" + b"x" * 1_000_000 + b"\nscans/b.jpg\n")) == ["", "bad-manifest-line", ""]
 

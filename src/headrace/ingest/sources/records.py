@@ -42,8 +42,8 @@ class Records:
             if self.end is None and (b"\0" in piece or b"\n" in piece):
                 self.end = b"\0" if b"\0" in piece else b"\n"
             rest += piece
-            if first and len(rest) >= len(BOM):
-                rest, first = rest.removeprefix(BOM), False
+            if first and (len(rest) >= len(BOM) or (self.end or b"\n") in rest):
+                rest, first = rest if self.end == b"\0" else rest.removeprefix(BOM), False
             *records, rest = rest.split(self.end or b"\n")
             for record in records:
                 yield None if too_long or len(record) > RECORD_BYTES else self._trimmed(record)
