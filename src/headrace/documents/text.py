@@ -6,6 +6,7 @@ can draw over any rendering of the page.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -105,7 +106,8 @@ class PageText:
 def group_lines(boxes: Sequence[Box], *, aspect: float = 1.0) -> tuple[Line, ...]:
     """Builds rows from boxes by vertical overlap; never in the engine's order, which mixes columns.
 
-    A slanted page is straightened first: the median slope of the wide boxes' upper edges is taken out of every centre.
+    Slanted and curled paper is followed: wide boxes show the slope of their row, and every box takes the median slope
+    of the wide ones nearest to it in height, so that a slope which changes down the page is no harm.
 
     Args:
         boxes: in any order.
@@ -113,33 +115,61 @@ def group_lines(boxes: Sequence[Box], *, aspect: float = 1.0) -> tuple[Line, ...
     """
     if not boxes:
         return ()
-    slopes = [
-        (b.polygon[1][1] - b.polygon[0][1]) / (b.polygon[1][0] - b.polygon[0][0])
-        for b in boxes
-        if (b.polygon[1][0] - b.polygon[0][0]) * aspect > 3 * (b.bottom - b.top)
-    ]
-    slope = median(slopes) if slopes else 0.0
-
-    def centre(box: Box) -> float:
-        return (box.top + box.bottom) / 2 - slope * (box.left + box.right) / 2
-
-    def height(box: Box) -> float:
-        return max(1e-6, (box.bottom - box.top) - abs(slope) * (box.right - box.left))
-
-    rows: list[list[Box]] = []
-    for box in sorted(boxes, key=centre):
-        # Only the newest rows can overlap a box that comes later in the order of centres.
-        for row in reversed(rows[-3:]):
-            row_centre = sum(centre(b) for b in row) / len(row)
-            row_height = median(height(b) for b in row)
-            overlap = (row_height + height(box)) / 2 - abs(centre(box) - row_centre)
-            beside = all(
-                box.left >= b.right - 0.3 * (b.right - b.left) or box.right <= b.left + 0.3 * (b.right - b.left)
-                for b in row
-            )
-            if beside and overlap > 0.5 * min(row_height, height(box)):
-                row.append(box)
-                break
+    placed = _placed(boxes, aspect)
+    slant = median(p.slope for p in placed)
+    rows: list[list[_Placed]] = []
+    for new in sorted(placed, key=lambda p: p.y - slant * p.x):
+        best, best_overlap = None, 0.5
+        # Only the newest rows can overlap a box that comes later down the page.
+        for row in rows[-_OPEN_ROWS:]:
+            near = min(row, key=lambda p: abs(p.x - new.x))
+            drift = new.y - near.y - (new.slope + near.slope) / 2 * (new.x - near.x)
+            height = min(near.height, new.height)
+            overlap = ((near.height + new.height) / 2 - abs(drift)) / height
+            if overlap > best_overlap and all(_beside(new.box, p.box) for p in row):
+                best, best_overlap = row, overlap
+        if best is None:
+            rows.append([new])
         else:
-            rows.append([box])
-    return tuple(Line(tuple(sorted(row, key=lambda b: b.left))) for row in rows)
+            best.append(new)
+    return tuple(Line(tuple(p.box for p in sorted(row, key=lambda p: p.box.left))) for row in rows)
+
+
+_OPEN_ROWS = 5
+_NEIGHBOURS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A box with its centre, the height of its letters and the slope of the text around it."""
+
+    box: Box
+    x: float
+    y: float
+    height: float
+    slope: float
+
+
+def _placed(boxes: Sequence[Box], aspect: float) -> list[_Placed]:
+    heights, wide = [], []
+    for box in boxes:
+        (x0, y0), (x1, y1), (_, y2), (_, y3) = box.polygon
+        # The upright part of the side edges: the letters alone, without the rise of a slanted box.
+        heights.append(max(1e-6, (abs(y3 - y0) + abs(y2 - y1)) / 2))
+        if (x1 - x0) * aspect > 2.5 * heights[-1]:
+            wide.append(((y0 + y1 + y2 + y3) / 4, (y1 - y0) / (x1 - x0)))
+    wide.sort()
+    places = [y for y, _ in wide]
+    placed = []
+    for box, height in zip(boxes, heights, strict=True):
+        x, y = sum(p[0] for p in box.polygon) / 4, sum(p[1] for p in box.polygon) / 4
+        at = bisect_left(places, y)
+        low = max(0, min(at - _NEIGHBOURS // 2, len(wide) - _NEIGHBOURS))
+        near = [slope for _, slope in wide[low : low + _NEIGHBOURS]]
+        placed.append(_Placed(box, x, y, height, median(near) if near else 0.0))
+    return placed
+
+
+def _beside(a: Box, b: Box) -> bool:
+    """True when the first box covers at most a third of the width of the second."""
+    return a.left >= b.right - 0.3 * (b.right - b.left) or a.right <= b.left + 0.3 * (b.right - b.left)

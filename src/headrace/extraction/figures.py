@@ -19,6 +19,8 @@ from headrace.extraction.vocabulary import TAX_WORD, Kind
 _CODE_LETTERS = re.compile(r"^[\W\d_]*(?:[A-Z]{1,3}\d?|[a-z])?[\W_]*$")
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 _PHONE = re.compile(r"(?i:\b(?:tel|fax|ph|phone|hp|h/p|tlf|hotline)\b)|\+\d{2}[\s-]\d")
+# Worn type: "RM5:00", "7-00" at the end of a row. Never a clock, never a range.
+_ODD_MARK = re.compile(r"(?<=RM)(\d{1,4}):(\d{2})(?![\d:])|(?<![\d:.,-])(\d{1,4})-(00)\s*$")
 _CLOCK = re.compile(r"(?<![\d.,])\d{1,2}:\d{2}(?::\d{2})?(?!\d)")
 _TAX_TABLE = re.compile(
     rf"\b(?:{TAX_WORD})\b.{{0,14}}\b(?:summary|sunnary|analysis|code|breakdown|details?|rate|info)\b|\bsummary\b.{{0,8}}\bamount\b|"
@@ -95,6 +97,7 @@ def numbers_of(rows: Sequence[Row], dates: Sequence[FoundDate]) -> list[RowNumbe
         text = row.text
         for start, end in spans.get(row.index, ()):
             text = text[:start] + "\x00" * (end - start) + text[end:]
+        text = _ODD_MARK.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
         text = _CLOCK.sub(lambda m: "\x00" * len(m[0]), text)
         numbers = () if _PHONE.search(text) else tuple(find_numbers(text))
         out.append(RowNumbers(row, text, numbers))

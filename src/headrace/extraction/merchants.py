@@ -197,7 +197,7 @@ def _score(
     elif legal:
         score += 3.0 if at > 0 and not _HEADING.search(head[at - 1].text) else 0.5
     if _HEADING.search(text):
-        score -= 1.0 if legal else 3.5
+        score -= 1.0 if legal or _TRADE.search(text) else 3.5
     trade = _TRADE.search(text)
     words = re.findall(r"[^\W\d_]{2,}", text)
     if trade and not legal and words and all(_TRADE.fullmatch(w) for w in words):
@@ -228,6 +228,8 @@ def _score(
         following = head[at + 1].text
         if _REGISTRATION.match(following) or is_address(following) or _TAX_ID.search(following):
             score += 0.8
+    if at == 0:
+        score += 0.3
     bare = re.sub(r"[\W_]+", "", fold(text))
     if 4 <= len(bare) <= 24 and any(bare in other for other in everything[:at]):
         score -= 0.6  # part of a row above it

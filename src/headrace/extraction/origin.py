@@ -48,6 +48,8 @@ _EVIDENCE: tuple[tuple[str, float, str, str], ...] = (
     ("CA", 1.2, r"(?i)\bCANADA\b|\bHST\b|\bPST\b|\bONTARIO\b|\bTVQ\b|\bTPS\b|\b[A-Z]\d[A-Z] ?\d[A-Z]\d\b", "Canadian tax words"),
     ("US", 1.1, r"\b(?:A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|PA|RI|S[CD]|T[NX]|UT|V[AT]|W[AIVY]),?\s+\d{5}(?:-\d{4})?\b", "state and ZIP code of the United States"),
     ("US", 0.35, r"\(\d{3}\)\s?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b|(?i:\bU\.?S\.?A\b|\bSALES TAX\b|\bSTATE TAX\b)|/lb\b|(?i:\b\dlb\b)", "American phone number or pounds"),
+    ("US", 0.7, r"\b[A-Z]{4,},? (?:CT|NY|NJ|CA|TX|FL|IL|OH|GA|NC|SC|VA|WA|AZ|TN|MO|MD|WI|MN|KY|UT|NV|KS)\b(?![.\w])", "city and state of the United States"),
+    ("US", 1.0, r"(?i)\b\d\.\d{3}\s?%?\s*TAX|\bTAX\s*\d\.\d{3}\s?%", "sales tax with three decimals"),
     ("IN", 1.2, r"(?i)\bGSTIN\b|\bCGST\b|\bSGST\b|\bINDIA\b|\bDELHI\b|\bMUMBAI\b|\bBANGALORE\b|₹", "Indian tax words"),
     ("MX", 1.2, r"(?i)\bRFC\b|\bMEXICO\b|\bM[ÉE]XICO\b|\bC\.?F\.?D\.?I\b|\bS\.?A\.? DE C\.?V\b", "Mexican tax words"),
     ("HK", 1.0, r"(?i)\bHONG KONG\b|HK\$", "Hong Kong named"),

@@ -13,7 +13,7 @@ from headrace.documents.text import Box, Line, PageText, Polygon, TextSource
 _STROKES = str.maketrans({"ł": "l", "đ": "d", "ø": "o", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})
 # Engines write the same glyph in many ways; what stands for one character becomes that character.
 _PLAIN = str.maketrans(
-    {"’": "'", "‘": "'", "´": "'", "`": "'", "–": "-", "—": "-", "−": "-", "×": "x", "﹣": "-", "＝": "="}
+    {"’": "'", "‘": "'", "´": "'", "`": "'", "–": "-", "—": "-", "−": "-", "×": "x", "~": "-", "﹣": "-", "＝": "="}
 )
 
 

@@ -34,6 +34,8 @@ _EXCLUDED = (
     Kind.TIP_SUGGESTION, Kind.COUNT, Kind.POINTS, Kind.SAVINGS, Kind.CARRIED, Kind.CHANGE, Kind.TAX_TOTAL, Kind.TAX,
     Kind.DISCOUNT, Kind.SERVICE, Kind.TIP, Kind.DEPOSIT, Kind.ROUNDING,
 )  # fmt: skip
+# Symbols that engines read as a digit: $ as 5 or 8, £ and € as 6 or 3, the yen sign as 4.
+_SYMBOLS_LIKE_DIGITS = ("$", "€", "£", "¥", "US$", "NZ$")
 LOWEST_SCORE = 2.0
 
 
@@ -220,6 +222,7 @@ def _proofs(
         printed = next((f for f in figures if f.value == given and f.amount.marked and not f.tax_table), None)
         if printed is not None:
             candidates[given] = Candidate(given, 1.5, printed)
+    _before_additions(candidates, figures, rounding or ZERO)
     for value, c in candidates.items():
         if value <= 0:
             continue
@@ -235,7 +238,8 @@ def _proofs(
                 else 1.5
             )
         elif tendered is not None and change is None and value == tendered.value and value == items_sum:
-            c.score += 0.5
+            c.score += 1.2
+            c.proofs.append("the money given")
         if any(abs(n + t - value) <= 2 * cent and n != value for n in nets for t in taxes):
             c.score += 1.2
             c.proofs.append("net plus tax")
@@ -262,6 +266,27 @@ def _proofs(
             c.proofs.append("bill plus tip")
 
 
+def _before_additions(candidates: dict[Decimal, Candidate], figures: Sequence[Figure], rounding: Decimal) -> None:
+    """A total to which tax or service is added below it, or from which a discount goes, is not the last word."""
+    added = [
+        (f.row.index, -abs(f.value) if f.kind is Kind.DISCOUNT else f.value)
+        for f in figures
+        if f.kind in (Kind.TAX, Kind.TAX_TOTAL, Kind.SERVICE, Kind.DISCOUNT) and f.amount.marked and f.value != 0 and not f.tax_table
+    ][:12]
+    for first in list(candidates.values()):
+        if first.figure is None or first.figure.kind not in (Kind.TOTAL, Kind.GROSS, Kind.PAYABLE):
+            continue
+        row = first.figure.row.index
+        later = [amount for index, amount in added if index > row]
+        for amount in {*later, sum(later, ZERO)} - {ZERO}:
+            last = candidates.get(first.value + amount + rounding) or candidates.get(first.value + amount)
+            if last is not None and last.figure is not None and last.figure.row.index > row and last is not first:
+                first.score -= 1.5
+                last.score += 0.8
+                last.proofs.append("the total above it with what is added between")
+                break
+
+
 def _glued_symbol(
     ranked: list[Candidate],
     figures: Sequence[Figure],
@@ -277,8 +302,11 @@ def _glued_symbol(
     if tendered is not None and change is not None and change.value > 0:
         expected.add(tendered.value - change.value)
     expected |= {f.value for f in by_kind(figures, Kind.SUBTOTAL)}
-    digits = "".join(best.figure.amount.number.groups) if best.figure else ""
-    if len(digits) < 4 or digits[0] not in "5834" or best.value in expected:
+    symbol_seen = any((f.amount.number.currency or "") in _SYMBOLS_LIKE_DIGITS for f in figures if f.amount.number.currency)
+    if not symbol_seen and len(expected) > 1:
+        return ranked
+    digits = "".join(best.figure.amount.number.groups)  # type: ignore[union-attr]
+    if len(digits) < 4 or digits[0] not in "58346" or best.value in expected:
         return ranked
     places = -int(best.value.as_tuple().exponent)
     without = Decimal(digits[1:]).scaleb(-max(places, 0))

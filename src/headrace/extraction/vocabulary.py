@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 TAX_WORD = (
-    "gst|sst|vat|tax|taxes|hst|pst|qst|mwst|mehrwertsteuer|ust|umsatzsteuer|steuer|tva|taxe|taxes|iva|igic|imposta|imposto|"
+    "gst|sst|vat|tax|taxes|tua|lva|hst|pst|qst|mwst|mehrwertsteuer|ust|umsatzsteuer|steuer|tva|taxe|taxes|iva|igic|imposta|imposto|"
     "impuesto|impuestos|icms|iss|btw|ptu|podatek|pdv|moms|mva|alv|dph|afa|kdv|pvn|cukai|пдв|ндс"
 )
 _INCL = r"(?:incl?|inclu|including|inclusive|inclusif|inklusive|inkl|inclusief|incluido|inclusa|incluso|inclus|included|compresa|comprise|wliczony|termasuk)"
@@ -142,7 +142,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
     (
         Kind.PAYABLE,
         r"grand (?:total|ttl)(?: amount)?|(?:total|amount|amt|balance|bal|sum|net|nett)(?: amount| amt)? (?:due|payable|owing|outstanding)|"
-        r"(?:total|amount|amt|balance) to pay|(?:net|nett) (?:total|amount|amt|sales?)?|nett|payable(?: amount| amt)?|to pay|please pay|you pay|due|"
+        r"(?:total|amount|amt|balance) to (?:be )?(?:pay|paid)|(?:net|nett) (?:total|amount|amt|sales?)?|nett|payable(?: amount| amt)?|to pay|please pay|you pay|due|"
         r"invoice (?:total|amount)|bill (?:total|amount)|final (?:total|amount)|total charges?|total bill|order total|"
         r"zu zahlen|zahlbetrag|zahlen|endbetrag|endsumme|rechnungsbetrag|gesamtsumme|gesamtbetrag|gesamtpreis|"
         r"(?:net|total|montant|reste|somme) a payer|a payer|montant du|total general|"
