@@ -30,7 +30,7 @@ from headrace.storage.store import (
     Sample,
     Telemetry,
     counter_of,
-    thinned,
+    superfluous,
 )
 
 
@@ -298,7 +298,7 @@ class MemoryStore:
         of = self._of(batch_id)
         of.samples.append(sample)
         if len(of.samples) > SAMPLES_LIMIT:
-            of.samples = thinned(of.samples)
+            del of.samples[superfluous([point.at_s for point in of.samples])]
 
     def replay(self, document_ids: Sequence[str] | None = None) -> list[Batch]:
         """See `Store.replay`."""

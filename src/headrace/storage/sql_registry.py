@@ -150,7 +150,7 @@ class SqlRegistry(SqlPart):
         )
         for rows in self._connection.execute(statement).partitions(CHUNK_ROWS):
             for row in rows:
-                yield row.tuple()
+                yield row.uri, row.size_bytes, row.mtime_ns
 
     def _unstage(self, batch_id: int, source_index: int) -> None:
         staging = self._staged.pop((batch_id, source_index), None)

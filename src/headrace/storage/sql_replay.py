@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, delete, select, update
 
 from headrace.documents.document import document_id
 from headrace.storage.errors import UnknownDocument
 from headrace.storage.sql import BLOB
 from headrace.storage.sql_reading import SqlReading, same_document
 from headrace.storage.sql_registry import SqlRegistry
-from headrace.storage.store import REPLAY_KEY, SAMPLES_LIMIT, Batch, Sample, thinned
+from headrace.storage.store import REPLAY_KEY, SAMPLES_LIMIT, Batch, Sample, superfluous
 from headrace.storage.tables import dead_letters, documents, samples
 
 _PAGE_ROWS = 1000
@@ -86,17 +86,17 @@ class SqlReplay(SqlRegistry, SqlReading):
 
     def add_sample(self, batch_id: int, sample: Sample) -> None:
         """See `Store.add_sample`."""
-        of_batch = samples.c.batch_id == batch_id
         with self._transaction() as connection:
-            last = connection.scalar(select(func.max(samples.c.number)).where(of_batch)) or 0
-            if last >= SAMPLES_LIMIT:
-                series = thinned([*self._samples(batch_id), sample])
-                connection.execute(delete(samples).where(of_batch))
-            else:
-                series = [sample]
-            first = 1 if last >= SAMPLES_LIMIT else last + 1
-            rows = [(batch_id, number, *astuple(point)) for number, point in enumerate(series, first)]
-            self._fast_insert(samples, _SAMPLE, rows)
+            kept = connection.execute(
+                select(samples.c.number, samples.c.at_s)
+                .where(samples.c.batch_id == batch_id)
+                .order_by(samples.c.number)
+            ).all()
+            number = kept[-1].number + 1 if kept else 1
+            self._fast_insert(samples, _SAMPLE, [(batch_id, number, *astuple(sample))])
+            if len(kept) >= SAMPLES_LIMIT:
+                out = kept[superfluous([*(row.at_s for row in kept), sample.at_s])].number
+                connection.execute(delete(samples).where(samples.c.batch_id == batch_id, samples.c.number == out))
 
 
 def _name(row: Row[Any]) -> tuple[str, bytes, str, int, int, str | None]:

@@ -199,24 +199,19 @@ class Sample:
 
 
 SAMPLES_LIMIT = 600
-"""Samples kept per batch; when there are more, they are thinned out to half."""
+"""Samples kept per batch; when there would be more, one is left out."""
 
 REPLAY_KEY = "replay:"
 """What the keys of replay batches begin with."""
 
 
-def thinned(series: Sequence[Sample]) -> list[Sample]:
-    """About half of `SAMPLES_LIMIT` points, evenly over the whole time, the first and the last among them.
+def superfluous(times_s: Sequence[float]) -> int:
+    """The index of the point of a full series to leave out: the one whose neighbours are closest to each other.
 
-    Not every second one: then the beginning would be thinned again and again and all but vanish.
+    So the points stay even over the whole time, however long it gets: of n gaps in a time T, none that is made here is
+    longer than 2 T / n. Leaving out every second one would thin the beginning again and again until it vanished.
     """
-    begin, end = series[0].at_s, series[-1].at_s
-    width = (end - begin) / (SAMPLES_LIMIT // 2) or 1.0
-    kept: list[Sample] = []
-    for sample in series[:-1]:
-        if not kept or int((sample.at_s - begin) / width) > int((kept[-1].at_s - begin) / width):
-            kept.append(sample)
-    return [*kept, series[-1]]
+    return min(range(1, len(times_s) - 1), key=lambda i: times_s[i + 1] - times_s[i - 1])
 
 
 class RegisterStore(Protocol):
@@ -355,7 +350,7 @@ class Store(RegisterStore, WorkStore, BookStore, ReadStore, Protocol):
         """
 
     def add_sample(self, batch_id: int, sample: Sample) -> None:
-        """Adds a point to the time series; when it gets too long, points are left out evenly over the whole time."""
+        """Adds a point to the time series; when it is full, one is left out so that the rest stay even in time."""
 
     def close(self) -> None:
         """Gives the workspace back. Doing it twice does not harm."""
