@@ -62,7 +62,7 @@ HEADWAY = [
     ({"documents_done": 39_999}, "39,999 / 40,000 99.9%"),  # never 100 % before the last
     ({"documents_done": 40_000, "phase": Phase.DONE}, "40,000 / 40,000 100.0%   18.4/s"),
     ({"eta_s": float("inf")}, "time left ?"),
-    ({"eta_s": -3.0}, "0.00 s left"),
+    ({"eta_s": -3.0}, "0 s left"),
     ({"documents_done": 0, "documents_total": 0, "phase": Phase.DONE}, "0 / 0 100.0%"),
 ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.cli.formats import columns, cut, duration, quantity, share_bar, shorten
 
 DURATIONS = [
-    (None, "?"), (math.nan, "?"), (math.inf, "?"), (-1, "?"), (0, "0.00 s"), (0.25, "0.25 s"), (1, "1.0 s"),
+    (None, "?"), (math.nan, "?"), (math.inf, "?"), (-1, "?"), (0, "0 s"), (0.25, "0.25 s"), (1, "1.0 s"),
     (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (61, "1 min 01 s"),
     (3599.6, "1 h 00 min"), (11220, "3 h 07 min"), (86400, "1 d 00 h"), (187200, "2 d 04 h"),
 ]  # fmt: skip

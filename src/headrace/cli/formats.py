@@ -31,7 +31,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         return "?"
     if seconds < 9.95:
-        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+        return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s" if seconds else "0 s"
     whole = round(seconds)
     for unit_s, name, smaller_s, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= unit_s:

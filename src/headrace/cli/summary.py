@@ -69,12 +69,11 @@ def identity(summary: RunSummary) -> str:
 
 def next_command(summary: RunSummary) -> str:
     """What to type next."""
-    workspace = f" --workspace {shlex.quote(summary.workspace)}" if summary.workspace != ".headrace" else ""
     if summary.interrupted or summary.left:
         return "the same command again: it goes on where it stopped"
     if summary.failed:
-        return f"headrace dead list{workspace}"
-    return f"headrace verify{workspace}"
+        return f"headrace dead list{_workspace(summary)}"
+    return f"headrace verify{_workspace(summary)}"
 
 
 def summary_lines(summary: RunSummary, width: int) -> tuple[Line, ...]:
@@ -116,7 +115,7 @@ def failure_lines(summary: RunSummary, width: int) -> tuple[Line, ...]:
             line.append(Part(f"  {cut(_advice(failure), room)}"))
         lines.append(tuple(line))
     if summary.more_failures:
-        lines.append((Part(f"and {number(summary.more_failures)} more: headrace dead list"),))
+        lines.append((Part(f"and {number(summary.more_failures)} more: headrace dead list{_workspace(summary)}"),))
     return tuple(lines)
 
 
@@ -148,6 +147,10 @@ def render(console: Console, summary: RunSummary) -> None:
     console.print(Panel(body, title=title, title_align="left", box=box.ROUNDED, border_style=style, width=width))
 
 
+def _workspace(summary: RunSummary) -> str:
+    return "" if summary.workspace == ".headrace" else f" --workspace {shlex.quote(summary.workspace)}"
+
+
 def _counted(count: int, one: str, many: str) -> str:
     return f"{number(count)} {one if count == 1 else many}"
 
@@ -165,7 +168,8 @@ def _order(summary: RunSummary) -> Line:
 
 
 def _verdicts(summary: RunSummary) -> Line:
-    shown = " · ".join(f"{verdict.replace('_', ' ')} {number(count)}" for verdict, count in summary.verdicts.items())
+    order = [verdict for verdict in Verdict if summary.verdicts.get(verdict)]
+    shown = " · ".join(f"{verdict.replace('_', ' ')} {number(summary.verdicts[verdict])}" for verdict in order)
     return (Part(shown),) if shown else ()
 
 

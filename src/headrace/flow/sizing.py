@@ -53,7 +53,7 @@ def readable_bytes(size_bytes: float) -> str:
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if abs(size_bytes) >= unit:
             amount = size_bytes / unit
-            return f"{amount:.1f} {name}" if amount < 100 and not amount.is_integer() else f"{amount:,.0f} {name}"
+            return f"{amount:.1f}".removesuffix(".0") + f" {name}" if amount < 100 else f"{amount:,.0f} {name}"
     return f"{size_bytes:.0f} B"
 
 
