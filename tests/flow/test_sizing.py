@@ -204,7 +204,8 @@ def test_nonsense_is_refused_by_name(nonsense: float) -> None:
 
 @pytest.mark.parametrize(
     ("size", "expected"),
-    [(0, "0 B"), (7, "7 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (27 * 1024 + 3, "27 KiB"), (640 * MIB, "640 MiB"),
+    [(0, "0 B"), (7, "7 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"),
+     (27 * 1024 + 3, "27 KiB"), (640 * MIB, "640 MiB"),
      (int(23.4 * GIB), "23.4 GiB"), (2000 * GIB, "2,000 GiB")],
 )  # fmt: skip
 def test_sizes_are_written_for_people(size: int, expected: str) -> None:
