@@ -125,7 +125,6 @@ def thread_environment() -> dict[str, str]:
     single = ("OMP_THREAD_LIMIT", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     return dict.fromkeys(single, "1") | {
         "OPENCV_FOR_THREADS_NUM": "1",
-        # One heap per process, and freed memory goes back to the system: page sizes differ, so heaps fragment.
+        # One heap per process: pages have all sizes, and each further heap would keep its own fragments.
         "MALLOC_ARENA_MAX": "1",
-        "MALLOC_TRIM_THRESHOLD_": "1048576",
     }
