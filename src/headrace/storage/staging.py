@@ -17,7 +17,7 @@ from typing import Any
 from headrace.storage.errors import StorageFull, StoreUnavailable
 from headrace.storage.store import Registration
 
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 1024
 _CACHE_KIB = 1024
 
 Name = tuple[str, bytes, str, int, int, str | None]
