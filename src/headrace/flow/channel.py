@@ -1,0 +1,366 @@
+"""The channel: a bounded line of items with two ends.
+
+    sender, receiver = channel(64)
+    await sender.send(item)          # waits for room
+    async for item in receiver: ...  # until the last sender is closed and everything has been received
+
+What it promises, under any cancellation and timeout: an item that `send` accepted is received exactly once, in order;
+an item that was refused or whose send was cancelled is not in the channel; the bounds hold at every instant; whoever
+waits is served in order of arrival and never sleeps while what it waits for is free.
+
+`close` means that no more comes in. It never throws away what is in: that stays readable until `Ended`.
+
+The rules are in `headrace.flow.slots`; this file holds the two ends and their fast paths. Belongs to one event loop;
+`send_blocking` alone may be called from other threads.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, TypeVar, cast
+
+from headrace.flow.clock import Clock
+from headrace.flow.errors import Closed, Empty, Ended
+from headrace.flow.gauges import Gauge
+from headrace.flow.slots import Slots
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatistics:
+    """A channel at one moment.
+
+    Attributes:
+        depth: items in it.
+        limit: the most it holds (0: only what a waiting receiver has asked for).
+        weight: what the items weigh together; 0 when nothing is weighed.
+        weight_limit: the most they may weigh, but for one single heavier item; None when nothing is weighed.
+        reserved: slots that are reserved and not filled yet.
+        waiting_senders: senders that wait for room, threads included.
+        waiting_receivers: receivers that wait for an item.
+        oldest_age_s: how long the next item to be received has been in; 0.0 when there is none.
+        senders: open senders.
+        receivers: open receivers.
+        closed: whether no more comes in.
+    """
+
+    depth: int
+    limit: int
+    weight: int
+    weight_limit: int | None
+    reserved: int
+    waiting_senders: int
+    waiting_receivers: int
+    oldest_age_s: float
+    senders: int
+    receivers: int
+    closed: bool
+
+
+def channel(
+    capacity: int,
+    *,
+    weight_capacity: int | None = None,
+    weigh: Callable[[Any], int] | None = None,
+    depth_gauge: Gauge | None = None,
+    clock: Clock | None = None,
+) -> tuple[Sender[Any], Receiver[Any]]:
+    """A new channel: its first sender and its first receiver. Call it where its event loop runs.
+
+    Args:
+        capacity: the most items it holds. 0 is a rendezvous: an item is let in only for a receiver that waits for one
+            (should that receiver be cancelled in the same tick, the item is there for the next).
+        weight_capacity: the most that its items may weigh together; goes with `weigh`. An item that is heavier than
+            all of it is let in when the channel is empty.
+        weigh: the weight of an item, such as its bytes; not negative, cheap, and the same on every call.
+        depth_gauge: shows the depth after every change, for a `Gate`; costs some speed.
+        clock: what tells the age of items; the running loop's when not given.
+
+    Raises:
+        ValueError: a capacity makes no sense, or only one of `weight_capacity` and `weigh` is given.
+    """
+    if capacity < 0 or (weight_capacity is not None and weight_capacity < 1):
+        raise ValueError(f"a capacity cannot be negative, nor a weight capacity below 1: {capacity}, {weight_capacity}")
+    if (weigh is None) != (weight_capacity is None):
+        raise ValueError("weigh and weight_capacity go together")
+    slots: Slots[Any] = Slots(capacity, weight_capacity, weigh, depth_gauge, clock)
+    return Sender(slots), Receiver(slots)
+
+
+class _End(Generic[T]):
+    """What both ends have in common: they can be cloned, closed once each, and used as a block."""
+
+    __slots__ = ("_closed", "_slots")
+
+    def __init__(self, slots: Slots[T]) -> None:
+        self._slots = slots
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether this end was closed, or no more comes in at all."""
+        return self._closed or self._slots.closed
+
+    def statistics(self) -> ChannelStatistics:
+        """A frozen snapshot of the channel."""
+        s = self._slots
+        age_s = s.now() - s.buffer[0][1] if s.buffer else 0.0
+        return ChannelStatistics(
+            depth=len(s.buffer),
+            limit=s.capacity,
+            weight=s.weight,
+            weight_limit=s.weight_capacity,
+            reserved=s.reserved - s.threads.spare,
+            waiting_senders=len(s.senders_line),
+            waiting_receivers=len(s.receivers_line),
+            oldest_age_s=age_s,
+            senders=s.senders,
+            receivers=s.receivers,
+            closed=s.closed,
+        )
+
+
+class _NoWay:
+    """What the fast path of a closed sender sees: no room."""
+
+    buffer = ()
+    room = -1
+
+
+class Sender(_End[T]):
+    """The end where items come in."""
+
+    __slots__ = ("_way",)
+
+    def __init__(self, slots: Slots[T]) -> None:
+        super().__init__(slots)
+        slots.senders += 1
+        self._way = slots  # `_slots`, until this sender is closed: saves a test for every item
+
+    async def send(self, item: T, *, deadline_s: float | None = None) -> None:
+        """Sends one item, waiting for room in line.
+
+        A cancelled send has sent nothing.
+
+        Args:
+            item: what to send.
+            deadline_s: the longest wait for room, in seconds from now; None waits as long as it takes.
+
+        Raises:
+            Expired: there was no room by the deadline; the item is on the error.
+            Closed: no more comes in; the item is on the error.
+        """
+        s = self._way
+        if len(s.buffer) < s.room:  # nothing is special: room is negative when anything is
+            s.buffer.append((item, s.now()))
+            if s.receivers_waiting:
+                s.receivers_line.advance()
+        else:
+            await self._slots.send(item, deadline_s, self._closed)
+
+    def try_send(self, item: T) -> None:
+        """Sends one item if there is room and nobody waits for it.
+
+        Raises:
+            Full: there is no room now; the item is on the error.
+            Closed: no more comes in; the item is on the error.
+        """
+        s = self._way
+        if len(s.buffer) < s.room:
+            s.buffer.append((item, s.now()))
+            if s.receivers_waiting:
+                s.receivers_line.advance()
+        else:
+            self._slots.try_send(item, self._closed)
+
+    def send_blocking(self, item: T, *, deadline_s: float | None = None) -> None:
+        """Sends one item from another thread, which waits for room in the same line as everybody else.
+
+        Returns when the item is accepted: it will be received even if the channel is closed at this moment.
+
+        Raises:
+            Expired: there was no room within `deadline_s` seconds; the item is on the error.
+            Closed: no more comes in, or the event loop is gone; the item is on the error.
+            RuntimeError: called in the thread of the event loop, which would wait for itself.
+        """
+        if self._closed:
+            raise Closed("this sender was closed", item=item)
+        self._slots.threads.send(item, deadline_s)
+
+    async def reserve(self, *, weight: int = 0, deadline_s: float | None = None) -> Slot[T]:
+        """Waits for room first, so that a costly item is made only once it can be sent.
+
+        A cancelled call has reserved nothing. The slot counts as taken until it is filled or released.
+
+        Args:
+            weight: what the item will weigh, in a channel that weighs.
+            deadline_s: the longest wait, in seconds from now.
+
+        Raises:
+            Expired: there was no room by the deadline.
+            Closed: no more comes in.
+        """
+        await self._slots.reserve(weight, deadline_s, self._closed)
+        return Slot(self._slots, weight)
+
+    def clone(self) -> Sender[T]:
+        """Another sender of the same channel, to be closed on its own. Raises Closed after the last was closed."""
+        if self._closed:
+            raise Closed("this sender was closed")
+        return Sender(self._slots)
+
+    def close(self) -> None:
+        """Closes this sender; with the last one the channel: no more comes in. Closing twice changes nothing.
+
+        Sends that are waiting through other senders go on; after the last close they end with Closed.
+        """
+        if not self._closed:
+            self._closed = True
+            self._way = cast("Slots[T]", _NoWay)
+            self._slots.senders -= 1
+            if not self._slots.senders:
+                self._slots.close()
+
+    def __enter__(self) -> Sender[T]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+class Slot(Generic[T]):
+    """Room in a channel for one item, held until it is filled or released; leaving its `with` block releases it."""
+
+    __slots__ = ("_open", "_slots", "weight")
+
+    def __init__(self, slots: Slots[T], weight: int) -> None:
+        self._slots = slots
+        self._open = True
+        self.weight = weight
+
+    def send(self, item: T) -> None:
+        """Fills the slot, without waiting.
+
+        Raises:
+            Closed: no more comes in; the item is on the error and the slot is gone.
+            ValueError: the item is heavier than what was reserved (the slot stays), or the slot was used before.
+        """
+        if not self._open:
+            raise ValueError("this slot was filled or released before")
+        actual = self._slots.weight_of(item)
+        if actual > self.weight:
+            raise ValueError(f"reserved for a weight of {self.weight}, the item weighs {actual}")
+        self._open = False
+        self._slots.fill(item, self.weight, actual)
+
+    def release(self) -> None:
+        """Gives the room to the next in line; changes nothing once the slot is filled or released."""
+        if self._open:
+            self._open = False
+            self._slots.unreserve(self.weight)
+
+    def __del__(self) -> None:
+        if self._open:
+            self._slots.unreserve_soon(self.weight)
+            warnings.warn("a slot of a channel was neither filled nor released", ResourceWarning, stacklevel=1)
+
+    def __enter__(self) -> Slot[T]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+
+class Receiver(_End[T]):
+    """The end where items come out. An async iterator that ends when the channel does."""
+
+    __slots__ = ()
+
+    def __init__(self, slots: Slots[T]) -> None:
+        super().__init__(slots)
+        slots.receivers += 1
+
+    async def recv(self) -> T:
+        """Receives the next item, waiting for one in line.
+
+        A cancelled or timed-out recv takes nothing: the item stays for the next. So `asyncio.timeout` is safe here.
+
+        Raises:
+            Ended: no more comes in, and everything that was in has been received.
+        """
+        s = self._slots
+        if s.buffer and s.calm:
+            item = s.buffer.popleft()[0]
+            if s.senders_waiting:
+                s.senders_line.advance()
+            return item
+        return (await s.recv(1, 0.0))[0]
+
+    def try_recv(self) -> T:
+        """The next item, if there is one that no waiting receiver has been promised.
+
+        Raises:
+            Empty: there is none now.
+            Ended: there will never be one.
+        """
+        items = self._slots.take(1)
+        if items:
+            return items[0]
+        if self._slots.ended:
+            raise Ended
+        raise Empty
+
+    async def recv_many(self, max_items: int, *, linger_s: float = 0.0) -> list[T]:
+        """Receives at least one item, and as many as there are up to `max_items`.
+
+        A cancelled call takes nothing, not even what came while it lingered.
+
+        Args:
+            max_items: the most to take, at least 1.
+            linger_s: how long to go on collecting after the first item came. It stops earlier when it has all it may
+                take, when the channel is full or closed, or when a sender has to wait.
+
+        Raises:
+            Ended: no more comes in, and everything that was in has been received.
+        """
+        if max_items < 1:
+            raise ValueError(f"needs at least one item to receive, got {max_items}")
+        if linger_s <= 0.0:
+            items = self._slots.take(max_items)
+            if items:
+                return items
+        return await self._slots.recv(max_items, linger_s)
+
+    def clone(self) -> Receiver[T]:
+        """Another receiver of the same channel, to be closed on its own: each item goes to one of them."""
+        return Receiver(self._slots)
+
+    def close(self) -> None:
+        """Closes this receiver; with the last one the channel: no more comes in, and senders get Closed.
+
+        What is in stays readable, through a closed receiver too, until `Ended`. Closing twice changes nothing.
+        """
+        if not self._closed:
+            self._closed = True
+            self._slots.receivers -= 1
+            if not self._slots.receivers:
+                self._slots.close()
+
+    def __aiter__(self) -> Receiver[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            return await self.recv()
+        except Ended:
+            raise StopAsyncIteration from None
+
+    def __enter__(self) -> Receiver[T]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()

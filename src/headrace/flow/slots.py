@@ -1,0 +1,318 @@
+"""The rules of a channel: who may put an item in, and who may take which out.
+
+Two counts make it exact. `reserved` are slots given to senders that have not filled them yet; `claimed` are items
+promised to receivers that have not taken them yet. Both move only together with a grant, so:
+
+    len(buffer) + reserved <= capacity             at every instant
+    claimed <= len(buffer)                         at every instant
+    a sender waits    => there is no room for it   (P9, checked after every change by `advance`)
+    a receiver waits  => every item is claimed     (the same)
+
+A cancelled waiter gives its slot or claim back; the item itself never moves before the task that takes it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from headrace.flow.clock import Clock, LoopClock
+from headrace.flow.errors import Closed, Ended, Full, Refusal
+from headrace.flow.gauges import Gauge
+from headrace.flow.threads import ThreadDoor
+from headrace.flow.waiters import Waiter, WaitLine
+
+T = TypeVar("T")
+
+
+class _Ask:
+    """What one waiting receiver wants, and what it has been promised so far."""
+
+    __slots__ = ("have", "linger_s", "timer", "want")
+
+    def __init__(self, want: int, linger_s: float) -> None:
+        self.want = want
+        self.linger_s = linger_s  # 0 once it is over
+        self.have = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Slots(Generic[T]):
+    """The shared inside of a channel. Its ends read it; only its methods change it, but for the ends' fast paths.
+
+    `room` and `calm` make those fast paths possible: `room` is negative, and `calm` false, whenever anything but a
+    plain append or pop is needed.
+    """
+
+    __slots__ = (
+        "_gauge",
+        "_loop",
+        "_plain",
+        "_reserved_weight",
+        "_weigh",
+        "_weights",
+        "buffer",
+        "calm",
+        "capacity",
+        "claimed",
+        "closed",
+        "now",
+        "receivers",
+        "receivers_line",
+        "receivers_waiting",
+        "reserved",
+        "room",
+        "senders",
+        "senders_line",
+        "senders_waiting",
+        "threads",
+        "weight",
+        "weight_capacity",
+    )
+
+    def __init__(
+        self,
+        capacity: int,
+        weight_capacity: int | None,
+        weigh: Callable[[T], int] | None,
+        gauge: Gauge | None,
+        clock: Clock | None,
+    ) -> None:
+        self.capacity = capacity
+        self.weight_capacity = weight_capacity
+        self.buffer: deque[tuple[T, float]] = deque()  # items with the moment they came in
+        self._weights: deque[int] = deque()  # of the items in `buffer`, when they are weighed
+        self._weigh = weigh
+        self._gauge = gauge
+        self._loop = asyncio.get_running_loop()
+        self.now = (clock or LoopClock(self._loop)).now
+        self.weight = 0
+        self.reserved = 0
+        self._reserved_weight = 0
+        self.claimed = 0
+        self.closed = False
+        self.senders = 0
+        self.receivers = 0
+        self.senders_line: WaitLine[int] = WaitLine(self._admit, self._unadmit)
+        self.receivers_line: WaitLine[_Ask] = WaitLine(self._claim, self._unclaim)
+        self.senders_waiting = self.senders_line.waiting
+        self.receivers_waiting = self.receivers_line.waiting
+        self.threads: ThreadDoor[T] = ThreadDoor(self, self._loop)
+        self._plain = capacity > 0 and weigh is None and gauge is None
+        self._settle()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will ever be received."""
+        return self.closed and not self.buffer
+
+    def weight_of(self, item: T) -> int:
+        """The weight of an item; 0 where nothing is weighed. Raises ValueError for a negative one."""
+        weight = self._weigh(item) if self._weigh is not None else 0
+        if weight < 0:
+            raise ValueError(f"an item cannot weigh {weight}")
+        return weight
+
+    # Coming in
+
+    async def send(self, item: T, deadline_s: float | None, sender_closed: bool) -> None:
+        """Puts an item in as soon as there is room; see `Sender.send`."""
+        weight = self.weight_of(item)
+        try:
+            if not self.admit_now(weight, sender_closed):
+                await self._wait_for_room(weight, deadline_s)
+        except Refusal as refusal:
+            refusal.item = item
+            raise
+        self.fill(item, weight, weight)
+
+    def try_send(self, item: T, sender_closed: bool) -> None:
+        """Puts an item in now; see `Sender.try_send`."""
+        weight = self.weight_of(item)
+        try:
+            if not self.admit_now(weight, sender_closed):
+                raise Full(f"the channel holds {len(self.buffer)} of {self.capacity} items")
+        except Refusal as refusal:
+            refusal.item = item
+            raise
+        self.fill(item, weight, weight)
+
+    async def reserve(self, weight: int, deadline_s: float | None, sender_closed: bool) -> None:
+        """Takes room that `fill` or `unreserve` will end; see `Sender.reserve`."""
+        if not self.admit_now(weight, sender_closed):
+            await self._wait_for_room(weight, deadline_s)
+            if self.closed:  # granted first, closed in the same tick
+                self.unreserve(weight)
+                raise Closed("the channel is closed")
+
+    def admit_now(self, weight: int, sender_closed: bool = False) -> bool:
+        """Takes room if there is some and nobody waits for it. Raises Closed when no more comes in."""
+        if self.closed or sender_closed:
+            raise Closed("the channel is closed" if self.closed else "this sender was closed")
+        if self.senders_waiting:
+            return False
+        # Slots that threads hold in advance and do not use come home before anybody waits for room.
+        return self._admit(weight) or (self.threads.reclaim() and self._admit(weight))
+
+    def fill(self, item: T, reserved_weight: int, weight: int) -> None:
+        """Fills room that was taken with `reserved_weight`. Raises Closed, with the item, when no more comes in."""
+        self.reserved -= 1
+        self._reserved_weight -= reserved_weight
+        if self.closed:
+            raise Closed("the channel was closed while its room was being filled", item=item)
+        self.buffer.append((item, self.now()))
+        if self._weigh is not None:
+            self._weights.append(weight)
+            self.weight += weight
+        self._settle()
+        if self.receivers_waiting:
+            self.receivers_line.advance()
+        if weight < reserved_weight:
+            self.senders_line.advance()
+
+    def unreserve(self, weight: int) -> None:
+        """Gives room back that will not be filled."""
+        self._unadmit(weight)
+        self.senders_line.advance()
+
+    def unreserve_soon(self, weight: int) -> None:
+        """The same for a slot that was forgotten: the collector may run in any thread and in the midst of our code."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.unreserve, weight)
+
+    def set_aside(self, count: int) -> None:
+        """Moves `count` weightless slots, which the caller has seen to be free, to the reserved ones (or back)."""
+        self.reserved += count
+        self._settle()
+
+    def line_up(self, weight: int) -> Waiter:
+        """A place in the line of senders."""
+        waiter = self.senders_line.join(weight)
+        if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
+            self.receivers_line.advance()
+        return waiter
+
+    async def _wait_for_room(self, weight: int, deadline_s: float | None) -> None:
+        await self.senders_line.outcome(self.line_up(weight), weight, deadline_s)
+
+    def _admit(self, weight: int) -> bool:
+        used = len(self.buffer) + self.reserved
+        if self.capacity:
+            if used >= self.capacity:
+                return False
+        elif self.reserved + len(self.buffer) - self.claimed >= len(self.receivers_line):
+            return False  # rendezvous: as many slots as there are receivers waiting for an item
+        # `used` is 0 for the head of an empty channel: it gets in whatever it weighs, else nothing ever would.
+        if used and self.weight_capacity is not None:
+            total = self.weight + self._reserved_weight + weight
+            if total > self.weight_capacity:
+                return False
+        self.reserved += 1
+        self._reserved_weight += weight
+        self._settle()
+        return True
+
+    def _unadmit(self, weight: int) -> None:
+        self.reserved -= 1
+        self._reserved_weight -= weight
+        self._settle()
+
+    # Going out
+
+    async def recv(self, max_items: int, linger_s: float) -> list[T]:
+        """Takes at least one item, as soon as there is one; see `Receiver.recv_many`."""
+        if self.ended:
+            raise Ended
+        ask = _Ask(min(max_items, self.capacity or 1), linger_s)
+        if self.receivers_waiting or not self._claim(ask):
+            waiter = self.receivers_line.join(ask)
+            if not self.capacity:
+                self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
+            try:
+                await self.receivers_line.outcome(waiter, ask)
+            except BaseException:
+                self._unclaim(ask)  # also what it had collected while it lingered
+                raise
+        count = ask.have
+        self._forget(ask)
+        return self._pop(count)
+
+    def take(self, max_items: int) -> list[T]:
+        """Takes up to `max_items` that are there and promised to nobody."""
+        return self._pop(min(max_items, len(self.buffer) - self.claimed))
+
+    def _claim(self, ask: _Ask) -> bool:
+        """Promises items to `ask`; True when it should go and take them, False when it waits for (more of) them."""
+        count = min(ask.want - ask.have, len(self.buffer) - self.claimed)
+        if count:
+            ask.have += count
+            self.claimed += count
+            self.calm = False
+        if not ask.have:
+            return False
+        if ask.have >= ask.want or ask.linger_s <= 0.0 or self.closed or self.senders_waiting:
+            return True
+        if ask.timer is None:
+            ask.timer = self._loop.call_later(ask.linger_s, self._linger_over, ask)
+        return False
+
+    def _linger_over(self, ask: _Ask) -> None:
+        ask.linger_s = 0.0
+        self.receivers_line.advance()
+
+    def _unclaim(self, ask: _Ask) -> None:
+        if ask.have:
+            self._forget(ask)
+            self.receivers_line.advance()
+        elif ask.timer is not None:
+            ask.timer.cancel()
+
+    def _forget(self, ask: _Ask) -> None:
+        self.claimed -= ask.have
+        ask.have = 0
+        if ask.timer is not None:
+            ask.timer.cancel()
+        self._settle()
+
+    def _pop(self, count: int) -> list[T]:
+        if count <= 0:
+            return []
+        buffer = self.buffer
+        if count == len(buffer):
+            items = [entry[0] for entry in buffer]
+            buffer.clear()
+        else:
+            items = [buffer.popleft()[0] for _ in range(count)]
+        if self._weigh is not None:
+            for _ in range(count):
+                self.weight -= self._weights.popleft()
+        if not self._plain or self.closed:
+            self._settle()
+        if self.senders_waiting:
+            self.senders_line.advance()
+        if self.closed and not buffer:
+            self.receivers_line.refuse_all(Ended)
+        return items
+
+    # The end
+
+    def close(self) -> None:
+        """No more comes in. Senders that wait get Closed; receivers go on until the buffer is empty."""
+        if self.closed:
+            return
+        self.threads.close()  # first: what threads had sent is in
+        self.closed = True
+        self._settle()
+        self.senders_line.refuse_all(Closed)
+        self.receivers_line.advance()
+        if not self.buffer:
+            self.receivers_line.refuse_all(Ended)
+
+    def _settle(self) -> None:
+        """Brings what is derived up to date."""
+        self.room = self.capacity - self.reserved if self._plain and not self.closed else -1
+        self.calm = self._plain and not self.claimed
+        if self._gauge is not None:
+            self._gauge.set(len(self.buffer))
