@@ -130,7 +130,7 @@ PAIRS = [
     ({"page_timeout_s": "600"}, "page_timeout_s"),
     ({"worker_memory_limit_bytes": "1GiB", "worker_recycle_rss_bytes": "1GiB"}, "worker_recycle_rss_bytes"),
     ({"memory_limit_bytes": "1GiB", "worker_memory_limit_bytes": "2GiB"}, "worker_memory_limit_bytes"),
-    ({"spool_bytes": "10MiB"}, "max_document_bytes"),
+    ({"blob_bytes": "10MiB"}, "max_document_bytes"),
 ]
 
 

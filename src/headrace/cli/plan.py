@@ -30,6 +30,7 @@ TITLES = {
     "worker_ceiling_bytes": "RSS ceiling, one worker",
     "tree_ceiling_bytes": "RSS ceiling, all",
     "worker_recycle_rss_bytes": "worker is replaced above",
+    "worker_recycle_after": "worker is replaced after",
     "page_timeout_s": "page timeout",
     "documents_per_s": "throughput, expected",
     "usual_delay_s": "delay, usual",

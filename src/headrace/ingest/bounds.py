@@ -37,6 +37,9 @@ HEAD_STALL_S = 30.0
 WINDOW_PER_WORKER, WINDOW_AT_MOST = 8, 512
 """However fast or slow the engine: this many places a worker at least, this many in all at most."""
 
+RECYCLE_EVERY_S = 1800.0
+"""A worker's start costs about a second of this: under 0.1 % of its work, whatever a native library leaks meanwhile."""
+
 USUAL_DOCUMENT_BYTES = 2 * 2**20
 """A photograph of a receipt by a telephone; what a place in the window is worth in the byte budget."""
 
@@ -61,6 +64,7 @@ class Bounds:
         worker_ceiling_bytes: what one worker takes at most: above it, it is killed.
         tree_ceiling_bytes: parent and workers together; never above the memory limit.
         worker_recycle_rss_bytes: a worker above this is replaced after its document.
+        worker_recycle_after: documents after which a worker is replaced.
         page_timeout_s: for one page.
         documents_per_s: what to expect, at one page a document.
         usual_delay_s: how long a document is in the window when nothing is slow: window over rate (Little).
@@ -77,6 +81,7 @@ class Bounds:
     worker_ceiling_bytes: int
     tree_ceiling_bytes: int
     worker_recycle_rss_bytes: int
+    worker_recycle_after: int
     page_timeout_s: float
     documents_per_s: float
     usual_delay_s: float
@@ -123,6 +128,7 @@ def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
     read_ahead = Derived(settings.read_ahead, "names", f"{settings.origin('read_ahead')}: {settings.read_ahead}")
     byte_budget = _set(settings, "byte_budget_bytes") or _byte_budget(settings, window.value)
     recycle = _set(settings, "worker_recycle_rss_bytes") or _recycle(cost, worker_most.value)
+    recycle_after = _set(settings, "worker_recycle_after") or _recycle_after(cost)
     page_timeout = _page_timeout(settings)
     rate = Derived(rate_per_s, "documents/s", rate_because)
     usual = delay(window.value, rate_per_s)
@@ -137,6 +143,7 @@ def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
         "worker_ceiling_bytes": worker_most,
         "tree_ceiling_bytes": tree,
         "worker_recycle_rss_bytes": recycle,
+        "worker_recycle_after": recycle_after,
         "page_timeout_s": page_timeout,
         "documents_per_s": rate,
         "usual_delay_s": usual,
@@ -152,6 +159,7 @@ def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
         worker_ceiling_bytes=worker_most.value,
         tree_ceiling_bytes=tree.value,
         worker_recycle_rss_bytes=recycle.value,
+        worker_recycle_after=recycle_after.value,
         page_timeout_s=page_timeout.value,
         documents_per_s=rate.value,
         usual_delay_s=usual.value,
@@ -239,6 +247,12 @@ def _recycle(cost: EngineCost, ceiling_bytes: int) -> Derived[int]:
         f"= {readable_bytes(value)}"
     )
     return Derived(value, "bytes", because)
+
+
+def _recycle_after(cost: EngineCost) -> Derived[int]:
+    value = max(1, round(RECYCLE_EVERY_S / cost.seconds_per_page))
+    because = f"{RECYCLE_EVERY_S:g} s of work / {cost.seconds_per_page:g} s a page = {value}"
+    return Derived(value, "documents", because)
 
 
 def _page_timeout(settings: RunSettings) -> Derived[float]:

@@ -78,11 +78,11 @@ class RunSettings(BaseSettings):
     window: int | None = _option("window")
     byte_budget_bytes: int | None = _option("byte_budget_bytes")
     read_ahead: int = _option("read_ahead")
-    spool_bytes: int = _option("spool_bytes")
+    blob_bytes: int = _option("blob_bytes")
     memory_limit_bytes: int | None = _option("memory_limit_bytes")
     worker_memory_limit_bytes: int | None = _option("worker_memory_limit_bytes")
     worker_recycle_rss_bytes: int | None = _option("worker_recycle_rss_bytes")
-    worker_recycle_after: int = _option("worker_recycle_after")
+    worker_recycle_after: int | None = _option("worker_recycle_after")
 
     document_timeout_s: float = _option("document_timeout_s")
     page_timeout_s: float | None = _option("page_timeout_s")
@@ -169,7 +169,7 @@ class RunSettings(BaseSettings):
             ("page_timeout_s", "document_timeout_s", True),
             ("worker_recycle_rss_bytes", "worker_memory_limit_bytes", False),
             ("worker_memory_limit_bytes", "memory_limit_bytes", False),
-            ("max_document_bytes", "spool_bytes", True),
+            ("max_document_bytes", "blob_bytes", True),
         )
         for low, high, may_be_equal in pairs:
             small, large = getattr(self, low), getattr(self, high)

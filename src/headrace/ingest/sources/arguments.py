@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from headrace.documents.document import printable
 from headrace.ingest.sources.archives import Archive
-from headrace.ingest.sources.files import File
+from headrace.ingest.sources.files import Files
 from headrace.ingest.sources.folders import Folder
 from headrace.ingest.sources.locations import local_path, scheme_of
 from headrace.ingest.sources.manifests import EXTENSIONS, Manifest
@@ -52,7 +52,18 @@ def parse_sources(
     if list(arguments).count("-") > 1:
         raise SourceError("- is named twice, but the standard input can be read only once")
     parser = _Parser(os.getcwdb(), stdin, os.fsencode(workspace) if workspace is not None else None, max_member_bytes)
-    return [parser.source(argument) for argument in arguments]
+    sources: list[Source] = []
+    files: list[tuple[bytes, bytes]] = []
+    for argument in arguments:
+        source = parser.source(argument)
+        if isinstance(source, tuple):
+            files.append(source)
+            continue
+        if files:
+            sources.append(Files(files))
+            files = []
+        sources.append(source)
+    return [*sources, Files(files)] if files else sources
 
 
 class _Parser:
@@ -62,7 +73,7 @@ class _Parser:
         self._workspace = workspace
         self._max_member_bytes = max_member_bytes
 
-    def source(self, argument: str) -> Source:
+    def source(self, argument: str) -> Source | tuple[bytes, bytes]:
         if argument == "-":
             return StandardInput(self._stdin, self._here)
         if not argument or "\0" in argument:
@@ -86,7 +97,7 @@ class _Parser:
         name = os.fsencode(argument)
         raise SourceError(f"{printable(name)} does not exist{_advice(name)}")
 
-    def _existing(self, name: bytes) -> Source:
+    def _existing(self, name: bytes) -> Source | tuple[bytes, bytes]:
         path = os.path.join(self._here, name)
         if os.path.isdir(path):
             return self._folder(path, _shown(name))
@@ -97,7 +108,7 @@ class _Parser:
                 return archive
             if name.lower().endswith(EXTENSIONS):
                 return self._manifest(name)
-        return File(path, _shown(name))
+        return path, _shown(name)  # a plain file: it joins its neighbours
 
     def _folder(self, path: bytes, shown: bytes) -> Source:
         try:

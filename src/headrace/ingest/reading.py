@@ -1,0 +1,146 @@
+"""What a worker does with one document: decode, recognise, extract. A receipt or a failure comes back, no exception.
+
+This runs in the worker processes. The parent imports only `Reading` and `ReadDocuments`, which load nothing heavy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace import __version__
+from headrace.documents.document import Document
+from headrace.documents.errors import DocumentError, DocumentFailure, ExtractionIncomplete, PayloadTooLarge
+from headrace.documents.status import DocumentState
+
+if TYPE_CHECKING:
+    from headrace.ocr.engine import Engine
+    from headrace.ocr.read import DocumentText
+
+UNREADABLE = "unreadable"
+"""Kind of a document whose source already said why it cannot be read; its `path` holds that failure as JSON."""
+
+SCHEMA_VERSION = "1"  # as `documents.receipt` has it; that module is not loaded in the parent
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What became of one document, as plain data that crosses the pipe.
+
+    Attributes:
+        state: succeeded, partial (some pages failed) or failed.
+        sha256, size_bytes: of the bytes as they were read now; empty and 0 when they could not be read.
+        pages: how many pages were read.
+        receipt: a `Receipt` as JSON types; None when it failed.
+        failure: why it failed; None otherwise.
+        durations_ms: time by step; a measurement, never part of the ledger.
+    """
+
+    state: DocumentState
+    sha256: str = ""
+    size_bytes: int = 0
+    pages: int = 0
+    receipt: dict[str, Any] | None = None
+    failure: DocumentFailure | None = None
+    durations_ms: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocuments:
+    """Makes the function that reads documents; called once in each worker, where the models are then loaded.
+
+    Attributes:
+        engine: name of the OCR engine.
+        limits: the limits of one document (`ocr.limits.ReadLimits`), as keyword arguments.
+        max_document_bytes: a larger file fails before it is read.
+        today: the day of the batch, so that "in the future" means the same on every rerun.
+    """
+
+    engine: str
+    limits: dict[str, Any]
+    max_document_bytes: int
+    today: dt.date
+
+    def __call__(self) -> Callable[[Document], Reading]:
+        """Loads the engine and returns the function."""
+        from headrace.ocr.limits import ReadLimits
+        from headrace.ocr.read import read_document
+        from headrace.ocr.registry import create_engine
+
+        engine = create_engine(self.engine)
+        limits = ReadLimits(**self.limits)
+
+        def read(document: Document) -> Reading:
+            if document.kind == UNREADABLE:
+                return Reading(DocumentState.FAILED, failure=unreadable_failure(document.path))
+            try:
+                self._check_size(document)
+                text = read_document(document.path, engine, limits)
+                started = time.perf_counter()
+                receipt = self._receipt(document, text, engine)
+            except DocumentError as error:
+                return _failed(error, document)
+            durations = {**text.durations_ms, "extract": (time.perf_counter() - started) * 1000}
+            state = DocumentState.PARTIAL if text.partial else DocumentState.SUCCEEDED
+            return Reading(state, text.sha256, text.size_bytes, text.page_count, receipt, None, durations)
+
+        return read
+
+    def _check_size(self, document: Document) -> None:
+        with contextlib.suppress(OSError):  # opening it says what is wrong, in the words of a document
+            if (size_bytes := os.stat(document.path).st_size) > self.max_document_bytes:
+                raise PayloadTooLarge(
+                    f"it has {size_bytes:,} bytes; --max-document-bytes is {self.max_document_bytes:,}"
+                )
+
+    def _receipt(self, document: Document, text: DocumentText, engine: Engine) -> dict[str, Any]:
+        from headrace.extraction.extractor import extract
+
+        try:
+            fields = extract(text.pages, today=self.today)
+        except Exception as error:  # a rule met text it was not made for: that costs this document, with its reason
+            why = f"a rule failed on this text ({type(error).__name__}: {error}); please report the file"
+            raise ExtractionIncomplete(why) from error
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "document_id": document.document_id,
+            "sha256": text.sha256,
+            "source": {"kind": document.kind, "uri": document.uri},
+            "pages": text.page_count,
+            **fields.model_dump(mode="json"),
+            "processing": {
+                "pipeline_version": __version__,
+                "engine": engine.name,
+                "models": list(engine.models),
+                "warnings": list(text.warnings),
+                "page_failures": [{"page": f.page, "code": f.code, "detail": f.detail} for f in text.page_failures],
+            },
+        }
+
+
+def unreadable(error: DocumentError) -> bytes:
+    """What stands in place of a path when the source already said why a document cannot be read."""
+    return json.dumps(error.failure().as_dict()).encode()
+
+
+def unreadable_failure(path: bytes) -> DocumentFailure:
+    """The failure that `unreadable` wrote down."""
+    return DocumentFailure(**json.loads(path))
+
+
+def _failed(error: DocumentError, document: Document) -> Reading:
+    """A failure, with the digest of the bytes that failed where they can be read."""
+    from headrace.ocr.read import digest_source
+
+    failure = error.failure(document.attempts + 1)
+    try:
+        digest = digest_source(document.path)
+    except DocumentError:
+        return Reading(DocumentState.FAILED, failure=failure)
+    return Reading(DocumentState.FAILED, digest.sha256, digest.size_bytes, failure=failure)

@@ -1,0 +1,282 @@
+"""Opens everything a run needs, runs it, and closes it again: signals, resume, output, summary."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import hashlib
+import json
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from headrace.documents.document import Document
+from headrace.documents.entry import Entry
+from headrace.documents.status import Verdict
+from headrace.execution import WorkerPool
+from headrace.ingest.bounds import Bounds
+from headrace.ingest.database import DatabaseThread
+from headrace.ingest.job import Job
+from headrace.ingest.listing import Listing
+from headrace.ingest.monitor import Monitor
+from headrace.ingest.output import JsonLines, OutputError
+from headrace.ingest.pipeline import run_pipeline
+from headrace.ingest.reading import ReadDocuments, Reading
+from headrace.ingest.settings import RunSettings
+from headrace.ingest.snapshot import Phase, RunSummary, Snapshot
+from headrace.ingest.sources import Source, SourceError
+from headrace.ledger import BookWriter, Policy
+from headrace.ocr.registry import thread_environment
+from headrace.storage.blobs import Blobs
+from headrace.storage.sqlite import SqliteStore
+from headrace.storage.store import REPLAY_KEY, Batch, Store
+
+_PAGE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is asked for.
+
+    Attributes:
+        settings, bounds: how.
+        sources: what, in order.
+        output: a path, or `-` for standard output.
+        overwrite: start the output file afresh.
+        resume: go on with an unfinished batch of the same sources, and leave out what a finished one has done.
+        replay: instead of sources, run the oldest batch of replayed dead letters that waits.
+    """
+
+    settings: RunSettings
+    bounds: Bounds
+    sources: Sequence[Source]
+    output: str = "-"
+    overwrite: bool = False
+    resume: bool = True
+    replay: bool = False
+
+
+class NothingToReplay(SourceError):
+    """No dead letter was registered to be run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended: its summary, and why it ended early, if it did.
+
+    Attributes:
+        summary: what was done, in numbers.
+        error: a source broke off, or storage is full; what came before it is in the ledger.
+        signal: the signal that stopped it.
+    """
+
+    summary: RunSummary
+    error: Exception | None = None
+    signal: signal.Signals | None = None
+
+
+async def run_batch(run: Run, on_snapshot: Callable[[Snapshot], None] | None = None) -> Ended:
+    """Runs a batch to its end, or until a signal; every document it accepted has one entry, or waits in the store.
+
+    Raises:
+        WorkspaceBusy, OutputError, PolicyError, SourceError: said before any work starts.
+    """
+    settings, bounds = run.settings, run.bounds
+    policy = Policy.load(settings.policy) if settings.policy else Policy()
+    output = JsonLines(run.output, overwrite=run.overwrite)
+    database = DatabaseThread(SqliteStore.open(settings.workspace))
+    try:
+        blobs = Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
+        batch, again = await database.call(partial(open_batch, run))
+        await database.call(partial(catch_up, output, batch))
+        before = await database.call(lambda store: store.accounts(batch.batch_id))
+        samples = await database.call(lambda store: store.samples(batch.batch_id))
+        head = await database.call(lambda store: store.head(batch.book))
+        today = dt.date.fromisoformat(batch.today)
+        pool = worker_pool(settings, bounds, today)
+        job = Job(
+            settings=settings,
+            bounds=bounds,
+            batch=batch,
+            database=database,
+            blobs=blobs,
+            listing=Listing(database, batch, run.sources, blobs, read_ahead=bounds.read_ahead, skip_done=again),
+            pool=pool,
+            writer=BookWriter(batch.book, head, policy, today),
+            output=output,
+            monitor=Monitor(batch, bounds, before, on_snapshot, samples[-1].at_s if samples else 0.0),
+        )
+        async with pool:
+            stopped, error = await _until_end_or_signal(job)
+        interrupted = stopped is not None or job.monitor.phase is Phase.DRAINING
+        summary = await database.call(partial(summarise, job, before.done, interrupted))
+        return Ended(summary, error, stopped)
+    finally:
+        await asyncio.to_thread(database.close)
+        output.close()
+
+
+def worker_pool(settings: RunSettings, bounds: Bounds, today: dt.date) -> WorkerPool[Document, Reading]:
+    """The workers: engine and limits go in, threads inside libraries are switched off before those are loaded."""
+    limits = {
+        "max_pixels": settings.max_pixels,
+        "max_pages": settings.max_pages,
+        "page_timeout_s": bounds.page_timeout_s,
+        # A little before the kill, so that the pages which are read by then are kept.
+        "document_timeout_s": settings.document_timeout_s * 0.9,
+    }
+    return WorkerPool(
+        ReadDocuments(settings.engine, limits, settings.max_document_bytes, today),
+        workers=bounds.workers,
+        environment=thread_environment(),
+        memory_limit_bytes=bounds.worker_ceiling_bytes,
+        recycle_rss_bytes=bounds.worker_recycle_rss_bytes,
+        recycle_after=bounds.worker_recycle_after,
+    )
+
+
+def open_batch(run: Run, store: Store) -> tuple[Batch, bool]:
+    """The batch to work on, and whether it runs a finished one again (then what is done and unchanged is left out).
+
+    Raises:
+        NothingToReplay: no replayed dead letter waits.
+    """
+    if run.replay:
+        waiting = (b for b in store.batches(unfinished=True) if b.key.startswith(REPLAY_KEY))
+        if (batch := next(waiting, None)) is None:
+            raise NothingToReplay("nothing to replay: name dead letters first, with headrace dead replay")
+        return batch, False
+    key = batch_key(run.settings.book, run.sources)
+    last = store.find_batch(key) if run.resume else None
+    if last is not None and last.state != "finished":
+        return last, bool(json.loads(last.settings_json).get("again"))
+    again = last is not None
+    # The day of the person who runs it, by the clock on the wall: receipts are dated by such clocks, too.
+    today = dt.date.today().isoformat()  # noqa: DTZ011
+    told = {"engine": run.settings.engine, "sources": [source.key for source in run.sources][:_PAGE], "again": again}
+    return store.open_batch(run.settings.book, key, today, json.dumps(told)), again
+
+
+def batch_key(book: str, sources: Sequence[Source]) -> str:
+    """The same sources in the same order, for the same book, are the same work."""
+    return hashlib.sha256("\n".join([book, *(source.key for source in sources)]).encode()).hexdigest()
+
+
+def catch_up(output: JsonLines, batch: Batch, store: Store) -> None:
+    """Writes the entries that are committed and not yet in the output: of this batch and of earlier ones of its key.
+
+    Raises:
+        OutputError: the output stands at an entry of another ledger, or of other sources.
+    """
+    after = 0
+    if last := output.last_entry():
+        book, sequence, entry_hash = last
+        found = store.entries(book=book, after_sequence=sequence - 1, limit=1)
+        if not found or found[0].entry_hash != entry_hash or store.batch(found[0].batch_id).key != batch.key:
+            raise OutputError(
+                f"{output.target} ends with an entry of another ledger or of other sources; "
+                "choose another -o, or --overwrite"
+            )
+        after = sequence
+    for page in _entries_of_key(store, batch.key, after):
+        output.write(page)
+
+
+def _entries_of_key(store: Store, key: str, after: int) -> Iterator[list[Entry]]:
+    for batch in store.batches():
+        if batch.key != key:
+            continue
+        position = after
+        while page := store.entries(batch_id=batch.batch_id, after_sequence=position, limit=_PAGE):
+            yield page
+            position = page[-1].sequence
+
+
+async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Exception | None]:
+    """Runs the pipeline. The first signal drains it by the deadline, the second kills the workers.
+
+    Shutdown in three steps: close (no more names, no more documents), drain (what runs is finished and committed),
+    abandon (at the deadline workers are killed; their documents stay queued).
+    """
+    work = asyncio.create_task(run_pipeline(job), name="pipeline")
+    watch = asyncio.create_task(job.monitor.run(job.pool, job.listing, job.database), name="monitor")
+    received: list[signal.Signals] = []
+    drains: set[asyncio.Task[object]] = set()
+
+    def on_signal(number: signal.Signals) -> None:
+        received.append(number)
+        stop(job.settings.drain_deadline_s if len(received) == 1 else 0.0)
+
+    def stop(deadline_s: float) -> None:
+        job.listing.stop()
+        job.monitor.phase = Phase.DRAINING
+        drains.add(asyncio.create_task(job.pool.drain(deadline_s)))
+
+    if job.settings.fail_fast:
+        job.monitor.on_failure = partial(stop, job.settings.drain_deadline_s)
+    with _signals(on_signal):
+        try:
+            await work
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, *drains, return_exceptions=True)
+    if not drains:
+        job.monitor.phase = Phase.DONE
+    job.monitor.snapshot(job.pool, job.listing)
+    return (received[0] if received else None), job.listing.error
+
+
+@contextlib.contextmanager
+def _signals(on_signal: Callable[[signal.Signals], None]) -> Iterator[None]:
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSummary:
+    """The end of a run in numbers; marks the batch finished when nothing is left of it."""
+    accounts, monitor = store.accounts(job.batch.batch_id), job.monitor
+    complete = job.listing.finished and job.listing.error is None and not stopped
+    if complete and accounts.in_flight == 0:
+        store.finish_batch(job.batch.batch_id)
+    first = store.entries(batch_id=job.batch.batch_id, limit=1)
+    elapsed_s = monitor.elapsed_s
+    return RunSummary(
+        batch_id=job.batch.batch_id,
+        book=job.batch.book,
+        accepted=accounts.accepted,
+        succeeded=accounts.succeeded,
+        partial=accounts.partial,
+        duplicates=accounts.duplicates,
+        failed=accounts.failed,
+        in_flight=accounts.in_flight,
+        order_ok=monitor.order_ok if job.settings.ordered else None,
+        first_voucher=first[0].sequence if first else None,
+        last_voucher=monitor.last_sequence,
+        head_hash=store.head(job.batch.book).entry_hash,
+        elapsed_s=elapsed_s,
+        per_second=(accounts.done - done_before) / elapsed_s if elapsed_s > 0 else 0.0,
+        pages=monitor.pages,
+        peak_rss_bytes=monitor.peak_rss_bytes,
+        rss_ceiling_bytes=job.bounds.tree_ceiling_bytes,
+        output=job.output.target,
+        workspace=str(job.settings.workspace),
+        verdicts={
+            Verdict.ACCEPTED: accounts.succeeded + accounts.partial - accounts.needs_review - accounts.rejected,
+            Verdict.NEEDS_REVIEW: accounts.needs_review,
+            Verdict.REJECTED: accounts.rejected,
+        },
+        slowest=monitor.slowest,
+        failures=tuple(monitor.failures),
+        more_failures=max(0, accounts.failed - len(monitor.failures)),
+        interrupted=stopped,
+        left=accounts.in_flight,
+        resumed_from=done_before,
+    )
