@@ -70,6 +70,7 @@ def preparation() -> Preparation:
     """What a worker must know of this process to import its main script: paths, arguments, name or file."""
     data: Preparation = {"sys_path": [path or os.getcwd() for path in sys.path], "sys_argv": list(sys.argv)}
     main = sys.modules["__main__"]
+    sys.modules.setdefault("__mp_main__", main)  # what results of classes of the script are pickled as
     name = getattr(getattr(main, "__spec__", None), "name", None)
     path = getattr(main, "__file__", None)
     if name is not None:

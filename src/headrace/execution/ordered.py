@@ -94,14 +94,14 @@ class MapResults(Generic[T, R]):
                     self._waiter = self._loop.create_future()
                     await self._waiter
                     continue
+                # Not before the consumer has it: when it comes back for more (then in batches), or when it waits.
+                if self._filling is None:
+                    self._filling = self._loop.call_soon(self._fill_soon)
+                yield outcome
                 since_fill += 1
                 if since_fill >= batch:
                     self.fill()
                     since_fill = 0
-                elif self._filling is None:
-                    # For a consumer that now waits for something else; one that comes straight back fills in batches.
-                    self._filling = self._loop.call_soon(self._fill_soon)
-                yield outcome
             error = self._error or (None if self._stopped else source.error)
             if error is not None and not self.closing:
                 raise error
