@@ -1,4 +1,4 @@
-"""The parent as users have it: a script of its own, killed, interrupted, unguarded, threaded. Each in a real process."""
+"""The parent as users have it: a script of its own; killed, interrupted, unguarded, with threads. All for real."""
 
 from __future__ import annotations
 
