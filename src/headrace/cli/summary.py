@@ -84,6 +84,7 @@ def summary_lines(summary: RunSummary, width: int) -> tuple[Line, ...]:
     room = width - _LABEL
     rows: list[tuple[str, Line]] = [
         ("Order", _order(summary)),
+        ("Known", _known(summary)),
         ("Verdicts", _verdicts(summary)),
         ("Time", _time(summary)),
     ]
@@ -149,6 +150,12 @@ def render(console: Console, summary: RunSummary) -> None:
 
 def _workspace(summary: RunSummary) -> str:
     return "" if summary.workspace == ".headrace" else f" --workspace {shlex.quote(summary.workspace)}"
+
+
+def _known(summary: RunSummary) -> Line:
+    if not summary.known:
+        return ()
+    return (Part(f"{number(summary.known)} left out: in the ledger since an earlier run, and unchanged"),)
 
 
 def _counted(count: int, one: str, many: str) -> str:

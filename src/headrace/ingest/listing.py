@@ -39,6 +39,7 @@ class Listing:
     Attributes:
         registered: documents of the batch in the store.
         finished: no more will come in this run; `error` says whether all of them came.
+        known: names left out, since an earlier batch of the same sources has them, unchanged.
         error: why the listing ended early; the documents before it are good.
     """
 
@@ -64,6 +65,7 @@ class Listing:
         """
         self.registered = 0
         self.finished = False
+        self.known = 0
         self.error: SourceError | StorageFull | None = None
         self._database = database
         self._batch = batch
@@ -118,6 +120,7 @@ class Listing:
             places = await self._database.call(
                 lambda store: store.settle_listing(self._batch.batch_id, index, skip_done_of_key=key)
             )
+            self.known += places.skipped
             self._advance(max(self.registered, places.last))
 
     def _stage(self, source: Source, index: int, store: Store) -> None:

@@ -104,7 +104,7 @@ class Monitor:
                 self.failed += 1
                 failure = entry.failure or {}
                 if self.on_failure is not None:
-                    self.on_failure, stop = None, self.on_failure
+                    stop, self.on_failure = self.on_failure, None
                     stop()
                 self.failures.append(FailedDocument(entry.uri, failure.get("code", ""), failure.get("detail", "")))
             timed = (outcome.elapsed_s, entry.uri)

@@ -279,4 +279,5 @@ def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSum
         interrupted=stopped,
         left=accounts.in_flight,
         resumed_from=done_before,
+        known=job.listing.known,
     )

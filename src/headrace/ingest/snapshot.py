@@ -93,6 +93,7 @@ class RunSummary:
         interrupted: stopped before its end by a signal.
         left: documents accepted or listed that still wait; the same command goes on with them.
         resumed_from: documents that earlier runs of this batch had ended.
+        known: names left out, as an earlier batch of the same sources has them and they are unchanged.
     """
 
     batch_id: int
@@ -121,6 +122,7 @@ class RunSummary:
     interrupted: bool = False
     left: int = 0
     resumed_from: int = 0
+    known: int = 0
 
     @property
     def accounted(self) -> bool:
