@@ -1,0 +1,110 @@
+"""One suite over all engines: what a caller may rely on, whichever is chosen."""
+
+import numpy as np
+import pytest
+from drawn_pages import LINES, draw_receipt
+
+from headrace.documents.text import group_lines
+from headrace.ocr.engine import Engine, PageImage
+from headrace.ocr.registry import ENGINE_NAMES, create_engine
+
+
+def page_of(pixels: np.ndarray) -> PageImage:
+    return PageImage(1, pixels, pixels.shape[1], pixels.shape[0])
+
+
+def lines_of(engine: Engine, pixels: np.ndarray) -> list[str]:
+    boxes = engine.recognise(page_of(pixels))
+    return [line.text for line in group_lines(boxes, aspect=pixels.shape[1] / pixels.shape[0])]
+
+
+def test_an_engine_says_who_it_is(engine: Engine) -> None:
+    assert engine.name in ENGINE_NAMES
+    assert all(isinstance(model, str) and model for model in engine.models)
+    assert bool(engine.models) == engine.needs_pages
+
+
+def test_boxes_lie_on_the_page_with_confidences_in_range(engine: Engine) -> None:
+    for box in engine.recognise(page_of(np.asarray(draw_receipt()))):
+        assert box.text == box.text.strip() != ""
+        assert 0 <= box.confidence <= 1
+        assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in box.polygon)
+        assert box.left < box.right
+        assert box.top < box.bottom
+        assert all(isinstance(value, float) for point in box.polygon for value in point)
+
+
+def test_the_same_page_gives_the_same_boxes_whatever_was_read_between(engine: Engine) -> None:
+    page = page_of(np.asarray(draw_receipt()))
+    first = engine.recognise(page)
+    engine.recognise(page_of(np.asarray(draw_receipt(["SOMETHING ELSE 99.99"], width=700))))
+    assert engine.recognise(page) == first
+
+
+def test_gray_and_colour_pages_are_both_read(engine: Engine) -> None:
+    gray = np.asarray(draw_receipt())
+    colour = np.repeat(gray[:, :, None], 3, axis=2)
+    assert lines_of(engine, gray) == lines_of(engine, colour)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 400), (400, 1), (3, 3), (33, 47), (5000, 7)])
+def test_pages_of_any_shape_are_answered(engine: Engine, shape: tuple[int, int]) -> None:
+    for shade in (0, 255):
+        assert isinstance(engine.recognise(page_of(np.full(shape, shade, np.uint8))), tuple)
+
+
+def test_a_blank_page_has_no_text(engine: Engine) -> None:
+    assert engine.recognise(page_of(np.full((900, 600), 255, np.uint8))) == ()
+
+
+def test_a_page_that_may_not_be_written_is_only_read(engine: Engine) -> None:
+    pixels = np.asarray(draw_receipt()).copy()
+    before = pixels.copy()
+    pixels.setflags(write=False)
+    engine.recognise(page_of(pixels))
+    assert np.array_equal(pixels, before)
+
+
+def test_nothing_is_written_to_stdout(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
+    engine.recognise(page_of(np.asarray(draw_receipt())))
+    engine.recognise(page_of(np.full((2, 2), 255, np.uint8)))
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", ENGINE_NAMES)
+def test_closing_twice_is_allowed(name: str) -> None:
+    if name == "tesseract":
+        pytest.importorskip("tesserocr")
+    engine = create_engine(name)
+    engine.close()
+    engine.close()
+    if engine.needs_pages:
+        with pytest.raises(RuntimeError, match="closed"):
+            engine.recognise(page_of(np.zeros((9, 9), np.uint8)))
+
+
+def test_rapidocr_reads_a_receipt(rapidocr_engine: Engine) -> None:
+    assert lines_of(rapidocr_engine, np.asarray(draw_receipt())) == list(LINES)
+
+
+def test_tesseract_reads_a_receipt(tesseract_engine: Engine) -> None:
+    assert lines_of(tesseract_engine, np.asarray(draw_receipt())) == list(LINES)
+
+
+@pytest.mark.parametrize("degrees", [-4, 4])
+def test_rapidocr_reads_a_tilted_receipt_in_rows(rapidocr_engine: Engine, degrees: int) -> None:
+    tilted = draw_receipt(width=700).rotate(degrees, expand=True, fillcolor=255)
+    assert lines_of(rapidocr_engine, np.asarray(tilted)) == list(LINES)
+
+
+def test_the_null_engine_reads_nothing_and_loads_no_library() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from headrace.ocr.registry import create_engine, available_engines, thread_environment;"
+        "from headrace.ocr.read import read_document, digest_source; create_engine('null');"
+        "print([m for m in ('numpy', 'PIL', 'cv2', 'onnxruntime', 'pypdfium2', 'tesserocr') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

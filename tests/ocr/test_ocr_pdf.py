@@ -1,0 +1,205 @@
+import io
+
+import numpy as np
+import pypdfium2
+import pytest
+from drawn_pages import LINES, draw_receipt
+from PIL import Image
+from test_ocr_images import ink, read_pages
+
+from headrace.documents.errors import CorruptDocument, EncryptedDocument, ImageTooLarge, TooManyPages
+from headrace.documents.text import PageText, TextSource
+from headrace.ocr.engine import PageImage
+from headrace.ocr.limits import WORKING_SHORT_SIDE_PX, ReadLimits
+from headrace.ocr.pdf import render_scale
+
+fpdf = pytest.importorskip("fpdf")
+
+
+def text_pdf(lines=LINES, *, pages: int = 1, rotate: int = 0, encryption: dict[str, str] | None = None) -> bytes:
+    """A PDF with a text layer: amounts at the right edge, drawn before the words, as some programs do."""
+    pdf = fpdf.FPDF(unit="pt", format=(300, 400))
+    if encryption:
+        pdf.set_encryption(**encryption)
+    pdf.set_font("Helvetica", size=14)
+    for _ in range(pages):
+        pdf.add_page()
+        for row, line in enumerate(lines):
+            words, _, last = line.rpartition(" ")
+            y = 40 + 24 * row
+            if "." in last:
+                pdf.text(240, y, last)
+                pdf.text(20, y, words)
+            else:
+                pdf.text(20, y, line)
+    content = bytes(pdf.output())
+    return rotated(content, rotate) if rotate else content
+
+
+def rotated(content: bytes, degrees: int) -> bytes:
+    document = pypdfium2.PdfDocument(content)
+    for page in document:
+        page.set_rotation(degrees)
+    out = io.BytesIO()
+    document.save(out)
+    document.close()
+    return out.getvalue()
+
+
+def scan_pdf(image: Image.Image, *, size=(300, 400), text: str = "") -> bytes:
+    pdf = fpdf.FPDF(unit="pt", format=size)
+    pdf.add_page()
+    pdf.image(image, 0, 0, size[0], size[1])
+    if text:
+        pdf.set_font("Helvetica", size=8)
+        pdf.text(5, size[1] - 5, text)
+    return bytes(pdf.output())
+
+
+def bomb_pdf(side: int, *, pages_after: int = 0) -> bytes:
+    """A small PDF, written by hand, whose first page shows one image of `side` x `side` pixels."""
+    kids = " ".join(f"{n} 0 R" for n in (3, *range(6, 6 + pages_after)))
+    paint, text = b"q 300 0 0 400 0 0 cm /I Do Q", b"BT /F 14 Tf 20 300 Td (TOTAL AMOUNT PAID 7.75) Tj ET"
+    fonts = "/Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>"
+    text_at = 6 + pages_after
+    image = f"/Type /XObject /Subtype /Image /Width {side} /Height {side} /BitsPerComponent 1 /ColorSpace /DeviceGray"
+    page = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 400]"
+    bodies = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {1 + pages_after} >>".encode(),
+        f"{page} /Contents 4 0 R /Resources << /XObject << /I 5 0 R >> >> >>".encode(),
+        b"<< /Length %d >> stream\n%s\nendstream" % (len(paint), paint),
+        f"<< {image} /Length 8 >> stream\n".encode() + bytes(8) + b"\nendstream",
+        *[f"{page} /Contents {text_at} 0 R /Resources << {fonts} >> >>".encode()] * pages_after,
+        b"<< /Length %d >> stream\n%s\nendstream" % (len(text), text),
+    ]
+    content, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(bodies, 1):
+        places.append(len(content))
+        content += b"%d 0 obj %s endobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return content + (
+        b"xref\n0 %d\n0000000000 65535 f \n%strailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF"
+        % (len(bodies) + 1, table, len(bodies) + 1, len(content))
+    )
+
+
+def one_page(content: bytes, limits: ReadLimits | None = None):
+    (page,) = read_pages(content, limits)
+    if isinstance(page, Exception):
+        raise page
+    return page
+
+
+def test_a_text_layer_is_read_as_lines_without_recognition() -> None:
+    page = one_page(text_pdf())
+    assert isinstance(page, PageText)
+    assert page.source is TextSource.TEXT_LAYER
+    assert tuple(line.text for line in page.lines) == LINES
+    assert all(line.confidence == 1.0 for line in page.lines)
+    assert (page.width_px, page.height_px) == (300, 400)
+
+
+def test_a_text_layer_says_where_its_words_stand() -> None:
+    page = one_page(text_pdf())
+    total = next(line for line in page.lines if line.text.startswith("TOTAL"))
+    words, amount = total.boxes
+    assert words.left == pytest.approx(20 / 300, abs=0.01)
+    assert amount.left == pytest.approx(240 / 300, abs=0.01)
+    assert words.top < (40 + 24 * 5) / 400 < words.bottom + 0.02
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_page_that_is_turned_and_shown_upright_again_reads_the_same(degrees: int) -> None:
+    """The content is drawn turned, and /Rotate turns it back: what scanners with an OCR layer write."""
+    pdf = fpdf.FPDF(unit="pt", format=(300, 400))
+    pdf.set_auto_page_break(False)
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=12)
+    with pdf.rotation(degrees, 150, 150):
+        for row, line in enumerate(LINES):
+            pdf.text(30, 40 + 24 * row, line)
+    page = one_page(rotated(bytes(pdf.output()), degrees))
+    assert isinstance(page, PageText)
+    assert tuple(line.text for line in page.lines) == LINES
+    assert all(0 <= x <= 1 and 0 <= y <= 1 for line in page.lines for x, y in line.polygon)
+
+
+def test_a_rotated_page_has_the_size_it_is_shown_with() -> None:
+    page = one_page(text_pdf(rotate=90))
+    assert (page.width_px, page.height_px) == (400, 300)
+
+
+def test_a_scan_is_rendered_in_gray_with_smooth_edges() -> None:
+    receipt = draw_receipt()
+    page = one_page(scan_pdf(receipt, size=(220, 220 * receipt.height / receipt.width)))
+    assert isinstance(page, PageImage)
+    assert page.pixels.ndim == 2
+    assert page.width_px == pytest.approx(220 * 300 / 72, abs=2)
+    shades = np.unique(page.pixels)
+    assert len(shades) > 20
+    shrunk = np.asarray(receipt.resize((page.pixels.shape[1], page.pixels.shape[0])))
+    assert (ink(page.pixels) != ink(shrunk)).mean() < 0.01
+
+
+def test_what_a_scanner_writes_in_the_margin_is_no_text_layer() -> None:
+    assert isinstance(one_page(scan_pdf(draw_receipt(), text="Scanned with AnyScan 4.2 Free Edition")), PageImage)
+
+
+def test_a_page_number_is_no_text_layer() -> None:
+    assert isinstance(one_page(text_pdf(["Page 1 of 1"])), PageImage)
+
+
+def test_a_bomb_inside_a_pdf_is_refused_before_it_is_decoded() -> None:
+    with pytest.raises(ImageTooLarge, match="60000 x 60000 is 3,600,000,000 pixels"):
+        one_page(bomb_pdf(60_000))
+    assert isinstance(one_page(bomb_pdf(600)), PageImage)
+
+
+def test_one_page_with_a_bomb_leaves_the_others_readable() -> None:
+    bomb, second, third = read_pages(bomb_pdf(60_000, pages_after=2))
+    assert isinstance(bomb, ImageTooLarge)
+    assert bomb.page == 1
+    for number, page in ((2, second), (3, third)):
+        assert isinstance(page, PageText)
+        assert (page.number, page.lines[0].text) == (number, "TOTAL AMOUNT PAID 7.75")
+
+
+def test_an_enormous_page_is_rendered_no_larger_than_can_be_used() -> None:
+    pdf = fpdf.FPDF(unit="pt", format=(14_000, 14_000))
+    pdf.add_page()
+    page = one_page(bytes(pdf.output()))
+    assert isinstance(page, PageImage)
+    assert min(page.pixels.shape) <= WORKING_SHORT_SIDE_PX + 1
+
+
+@pytest.mark.parametrize(
+    ("width_pt", "height_pt", "dpi"), [(595, 842, 200), (226, 800, 300), (14_400, 14_400, 12.5), (226, 14_400, 300)]
+)
+def test_pages_are_rendered_as_fine_as_their_print_needs(width_pt: float, height_pt: float, dpi: float) -> None:
+    assert render_scale(width_pt, height_pt) * 72 == pytest.approx(dpi)
+
+
+def test_a_pdf_that_needs_a_password_is_encrypted_not_broken() -> None:
+    content = text_pdf(encryption={"owner_password": "o", "user_password": "u"})
+    with pytest.raises(EncryptedDocument, match="password"):
+        read_pages(content)
+
+
+def test_a_pdf_with_an_owner_password_only_is_read() -> None:
+    page = one_page(text_pdf(encryption={"owner_password": "o"}))
+    assert isinstance(page, PageText)
+    assert page.lines[0].text == LINES[0]
+
+
+def test_a_pdf_without_its_trailer_is_corrupt() -> None:
+    content = text_pdf()
+    with pytest.raises(CorruptDocument, match="broken PDF"):
+        read_pages(content[: content.rindex(b"trailer")])
+
+
+def test_too_many_pages_are_refused() -> None:
+    content = text_pdf(pages=4)
+    assert len(read_pages(content, ReadLimits(max_pages=4))) == 4
+    with pytest.raises(TooManyPages, match="4 pages, the limit is 3"):
+        read_pages(content, ReadLimits(max_pages=3))
