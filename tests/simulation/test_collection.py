@@ -44,7 +44,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 def test_the_same_seed_draws_the_same_bytes_and_another_seed_draws_others(tmp_path: Path) -> None:
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        draw_collection(tmp_path / name / "receipts", 15, seed)
+        draw_collection(tmp_path / name / "receipts", 10, seed)
     first, again, other = (_digests(tmp_path / name / "receipts") for name in "abc")
     assert first == again
     assert not set(first.values()) & set(other.values()) - {hashlib.sha256(b"").hexdigest()}
@@ -237,7 +237,7 @@ def test_the_duplicate_has_the_same_bytes_as_an_earlier_file(collection: tuple[P
     assert (folder / truth.file).read_bytes() == (folder / truth.duplicate_of).read_bytes()
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 13])
+@pytest.mark.parametrize("count", [1, 2, 7, 9])
 def test_small_collections_have_as_many_files_as_asked_for(tmp_path: Path, count: int) -> None:
     truths = draw_collection(tmp_path / "receipts", count, 1)
     assert len(truths) == len(list((tmp_path / "receipts").iterdir())) == count

@@ -78,7 +78,6 @@ def test_a_run_that_ended_as_drawn_has_no_difference() -> None:
 def test_a_field_that_was_misread_is_named_and_counted(change: Mapping[str, Any], field: str) -> None:
     found = score([receipt(**change), FAILED, DUPLICATE], TRUTHS)
     assert [(d.file, d.field) for d in found.differences] == [("receipt-1.jpg", field)]
-    assert found.below_floor == (field,)
     assert found.ended_as_drawn
 
 
@@ -121,12 +120,19 @@ def test_lines_out_of_order_are_a_difference() -> None:
     assert [d.field for d in found.differences] == ["order"]
 
 
-def test_an_engine_that_reads_nothing_is_scored_on_outcomes_only() -> None:
-    nothing = {"kind": "receipt", "source": {"uri": "receipt-1.jpg"}}
-    found = score([nothing, FAILED, DUPLICATE], TRUTHS, reads=False)
-    assert found.ended_as_drawn
-    assert found.differences == []
-    assert found.below_floor == ()
+@pytest.mark.parametrize(("wrong", "below"), [(0, ()), (1, ()), (2, ()), (3, ("total",))])
+def test_a_field_is_below_its_floor_when_more_are_wrong_than_it_allows(wrong: int, below: tuple[str, ...]) -> None:
+    truths = [Truth(f"receipt-{n}.jpg", total=Decimal(n)) for n in range(1, 21)]  # a floor of 0.9 allows two
+    lines = [
+        receipt(source={"uri": truth.file}, payable_amount={"value": "0" if at < wrong else str(truth.total)})
+        for at, truth in enumerate(truths)
+    ]
+    assert score(lines, truths).below_floor == below
+
+
+def test_one_may_be_wrong_however_few_there_are() -> None:
+    truths = [Truth("receipt-1.jpg", total=Decimal(1))]
+    assert score([receipt()], truths).below_floor == ()
 
 
 def test_the_table_has_a_row_for_every_field_and_the_floor_beside_it() -> None:

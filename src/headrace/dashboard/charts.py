@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headrace.dashboard.markup import Html, join, tag
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 440, 170, 52, 22, 12, 8
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 320, 160, 52, 22, 12, 4
 
 
 @dataclass(frozen=True, slots=True)

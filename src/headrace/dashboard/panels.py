@@ -9,7 +9,7 @@ from headrace.dashboard.charts import Share, columns, legend, line_chart, ring
 from headrace.dashboard.insights import Insights, Spend
 from headrace.dashboard.markup import Html, join, tag
 from headrace.documents.status import EntryKind, Verdict
-from headrace.flow.sizing import readable_bytes
+from headrace.flow.sizing import GIB, MIB, readable_bytes
 
 _CURRENCIES_SHOWN, _MONTHS_SHOWN, _ROWS_SHOWN = 12, 12, 8
 
@@ -39,21 +39,27 @@ def overview(insights: Insights) -> Html:
 def panels(insights: Insights, comparison: Sequence[Sequence[str]]) -> Html:
     """The charts and lists; `comparison` is the table of a score, its first row the head, empty for none."""
     shares = _shares(insights)
-    return tag(
-        "section",
-        _panel(
-            "How they ended",
-            tag("div", ring("How the documents ended", shares), legend(shares), class_="split"),
-        ),
-        _throughput(insights),
-        _memory(insights),
-        _window(insights),
-        _money(insights.spend),
-        _failures(insights),
-        _slowest(insights),
-        _merchants(insights.spend),
-        _score(comparison),
-        class_="panels",
+    ended = tag("div", ring("How the documents ended", shares), legend(shares), class_="split")
+    return join(
+        [
+            tag(
+                "section",
+                _panel("How they ended", ended),
+                _throughput(insights),
+                _memory(insights),
+                _window(insights),
+                class_="panels",
+            ),
+            tag("section", _money(insights.spend), class_="panels one") if insights.spend else None,
+            tag(
+                "section",
+                _failures(insights),
+                _slowest(insights),
+                _merchants(insights.spend),
+                _score(comparison),
+                class_="panels",
+            ),
+        ]
     )
 
 
@@ -85,9 +91,9 @@ def _circumstances(insights: Insights) -> str:
 def _identity(insights: Insights) -> Html:
     accounts = insights.accounts
     terms = [
-        (accounts.succeeded, "receipts"),
+        (accounts.succeeded, "receipt" if accounts.succeeded == 1 else "receipts"),
         (accounts.partial, "partial"),
-        (accounts.duplicates, "duplicates"),
+        (accounts.duplicates, "duplicate" if accounts.duplicates == 1 else "duplicates"),
         (accounts.failed, "failed"),
         (accounts.in_flight, "in flight"),
     ]
@@ -150,8 +156,8 @@ def _shares(insights: Insights) -> list[Share]:
     ]
 
 
-def _panel(title: str, *children: Html | None, style: str = "") -> Html:
-    return tag("article", tag("h2", title), *children, class_=f"panel {style}".strip())
+def _panel(title: str, *children: Html | None) -> Html:
+    return tag("article", tag("h2", title), *children, class_="panel")
 
 
 def _headline(value: str, label: str) -> Html:
@@ -169,16 +175,19 @@ def _throughput(insights: Insights) -> Html:
 
 
 def _memory(insights: Insights) -> Html:
-    points = [(s.at_s, float(s.rss_bytes)) for s in insights.samples]
+    ceiling = insights.ceilings.rss_bytes
+    # In whole units of the larger one, so that the axis has round numbers.
+    unit, name = (GIB, "GiB") if max(insights.peak_rss_bytes, ceiling or 0) >= 2 * GIB else (MIB, "MiB")
+    points = [(s.at_s, s.rss_bytes / unit) for s in insights.samples]
     return _panel(
         "Memory of all processes",
         _headline(readable_bytes(insights.peak_rss_bytes), "at the peak"),
         line_chart(
             "Resident memory over time",
             points,
-            limit=insights.ceilings.rss_bytes,
+            limit=ceiling / unit if ceiling else None,
             limit_label="ceiling",
-            unit=lambda value: readable_bytes(round(value)),
+            unit=lambda value: f"{value:g} {name}",
         ),
     )
 
@@ -189,14 +198,12 @@ def _window(insights: Insights) -> Html:
     limit = insights.ceilings.window
     return _panel(
         "Window",
-        _headline(f"{most:,}" + (f" of {limit:,}" if limit else ""), "submitted and not yet handed on, at most"),
+        _headline(f"{most:,}" + (f" of {limit:,}" if limit else ""), "not yet handed on, at most"),
         line_chart("Window used over time", points, limit=limit, unit=lambda value: f"{value:g}"),
     )
 
 
-def _money(spend: Mapping[str, Spend]) -> Html | None:
-    if not spend:
-        return None
+def _money(spend: Mapping[str, Spend]) -> Html:
     rows = []
     for currency, of in list(spend.items())[:_CURRENCIES_SHOWN]:
         months = sorted((month, total) for month, total in of.months.items() if month[:1].isdigit())[-_MONTHS_SHOWN:]
@@ -214,7 +221,6 @@ def _money(spend: Mapping[str, Spend]) -> Html | None:
         "Spend by currency",
         tag("ul", join(rows), class_="money"),
         tag("p", f"and {more} more currencies", class_="quiet") if more > 0 else None,
-        style="full",
     )
 
 
@@ -246,11 +252,11 @@ def _failures(insights: Insights) -> Html:
     rows = sorted(insights.failures.items(), key=lambda pair: (-pair[1], pair[0]))[:_ROWS_SHOWN]
     checks = sorted(insights.failed_checks.items(), key=lambda pair: (-pair[1], pair[0]))[:_ROWS_SHOWN]
     return _panel(
-        "Why documents failed, and which checks",
+        "Why documents failed",
         _bars([(code, count, f"{count:,}") for code, count in rows])
         if rows
         else tag("p", "None failed.", class_="quiet"),
-        tag("p", "Checks that did not pass", class_="quiet") if checks else None,
+        tag("h2", "Checks that did not pass", class_="second") if checks else None,
         _bars([(name, count, f"{count:,}") for name, count in checks]) if checks else None,
     )
 
@@ -262,9 +268,10 @@ def _slowest(insights: Insights) -> Html:
 
 def _merchants(spend: Mapping[str, Spend]) -> Html:
     rows = [
-        (f"{name or 'no name'} ({count})", float(count), f"{total:,} {currency}")
+        (f"{name} ({count})", float(count), f"{total:,} {currency}")
         for currency, of in spend.items()
         for name, total, count in of.top_merchants()
+        if name
     ]
     rows.sort(key=lambda row: (-row[1], row[0]))
     return _panel("Merchants seen most", _bars(rows[:_ROWS_SHOWN]) if rows else tag("p", "None read.", class_="quiet"))

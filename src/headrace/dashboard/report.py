@@ -22,7 +22,7 @@ from headrace.dashboard.markup import Html, join, tag
 from headrace.dashboard.panels import overview, panels
 from headrace.dashboard.thumbnails import Thumbnail, source_path, thumbnail
 from headrace.documents.entry import Entry
-from headrace.documents.status import EntryKind
+from headrace.documents.status import EntryKind, Verdict
 from headrace.storage.errors import UnknownBatch
 from headrace.storage.sqlite import SqliteStore
 from headrace.storage.store import ReadStore
@@ -127,13 +127,14 @@ def _picture(store: ReadStore, entry: Entry, workspace: Path) -> Thumbnail | str
 
 
 def _filters(insights: Insights, shown: int) -> Html:
-    accounts, ended = insights.accounts, sum(insights.kinds.values())
+    kinds, verdicts = insights.kinds, insights.verdicts
+    ended = sum(kinds.values())
     counts = {
         "all": ("All", ended),
-        "review": ("Needs review", accounts.needs_review + accounts.rejected),
-        "failed": ("Failed", accounts.failed),
-        "duplicate": ("Duplicates", accounts.duplicates),
-        "ok": ("Accepted", ended - accounts.needs_review - accounts.rejected - accounts.failed - accounts.duplicates),
+        "review": ("Needs review", verdicts.get(Verdict.NEEDS_REVIEW, 0) + verdicts.get(Verdict.REJECTED, 0)),
+        "failed": ("Failed", kinds.get(EntryKind.FAILURE, 0)),
+        "duplicate": ("Duplicates", kinds.get(EntryKind.DUPLICATE, 0)),
+        "ok": ("Accepted", verdicts.get(Verdict.ACCEPTED, 0)),
     }
     buttons = [
         tag(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +15,16 @@ from headrace.simulation.truth import Truth
 FIELDS: Final = ("merchant", "date", "total", "tax", "currency", "items")
 
 FLOORS: Final[Mapping[str, float]] = {
-    "merchant": 0.80,
+    "merchant": 0.70,
     "date": 0.90,
     "total": 0.90,
     "tax": 0.70,
-    "currency": 0.90,
+    "currency": 0.85,
     "items": 0.50,
 }
 """The least part of each field that must be read exactly for a run to count as good. Optical reading is not perfect, so
-these are below 1; how documents end (receipt, duplicate, failure), their order and their number must be perfect."""
+these are below 1; how documents end (receipt, duplicate, failure), their order and their number must be perfect.
+One may always be wrong, however few there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,15 @@ class Tally:
 
     right: int = 0
     total: int = 0
+
+    @property
+    def wrong(self) -> int:
+        """How many were not right."""
+        return self.total - self.right
+
+    def may_be_wrong(self, floor: float) -> int:
+        """How many may be wrong under a floor; rounded up, so that one in a small collection may."""
+        return math.ceil((1 - floor) * self.total - 1e-9)
 
     @property
     def share(self) -> float:
@@ -72,18 +83,22 @@ class Score:
     @property
     def below_floor(self) -> tuple[str, ...]:
         """The fields that were read worse than `FLOORS` asks."""
-        return tuple(name for name in FIELDS if self.fields[name].share < FLOORS[name])
+        return tuple(name for name in FIELDS if self.fields[name].wrong > self.fields[name].may_be_wrong(FLOORS[name]))
 
     @property
     def ended_as_drawn(self) -> bool:
         """Whether every document ended as it must, once, in order."""
         return self.in_order and self.outcomes.right == self.outcomes.total
 
-    def table(self) -> str:
-        """The score as text, a row for each field; no trailing newline."""
+    def rows(self) -> list[tuple[str, str, str, str, str]]:
+        """The score as a table, a row for each field; the first row is the head."""
         rows = [("", "right", "of", "share", "floor"), _row("outcome", self.outcomes, 1.0)]
         rows += [_row(name, self.fields[name], FLOORS[name]) for name in FIELDS]
-        rows += [("order", "yes" if self.in_order else "NO", "", "", "yes")]
+        return [*rows, ("order", "yes" if self.in_order else "NO", "", "", "yes")]
+
+    def table(self) -> str:
+        """The rows as text; no trailing newline."""
+        rows = self.rows()
         widths = [max(len(row[at]) for row in rows) for at in range(5)]
         return "\n".join(
             "  ".join(cell.ljust(widths[0]) if at == 0 else cell.rjust(widths[at]) for at, cell in enumerate(row))
@@ -91,11 +106,11 @@ class Score:
         )
 
 
-def _row(name: str, tally: Tally, floor: float) -> tuple[str, ...]:
+def _row(name: str, tally: Tally, floor: float) -> tuple[str, str, str, str, str]:
     return (name, str(tally.right), str(tally.total), f"{tally.share:.1%}", f"{floor:.0%}")
 
 
-def score(lines: Iterable[Mapping[str, Any]], truths: Sequence[Truth], *, reads: bool = True) -> Score:
+def score(lines: Iterable[Mapping[str, Any]], truths: Sequence[Truth]) -> Score:
     """Compares the lines of a run's output with the truth.
 
     Amounts, days and currencies have to be equal. Merchants are compared without case, accents, punctuation and
@@ -104,7 +119,6 @@ def score(lines: Iterable[Mapping[str, Any]], truths: Sequence[Truth], *, reads:
     Args:
         lines: parsed lines of the JSONL output, in its order; read once, not kept.
         truths: what was drawn, in the order of the files.
-        reads: False for an engine that reads nothing: then only outcomes and order are scored.
     """
     found, by_file = Score(), {truth.file: truth for truth in truths}
     places = {truth.file: place for place, truth in enumerate(truths)}
@@ -124,7 +138,7 @@ def score(lines: Iterable[Mapping[str, Any]], truths: Sequence[Truth], *, reads:
             found.differences.append(Difference(file, "order", "its place", "after a later file"))
         last_place = max(last_place, places[file])
         _score_outcome(found, truth, line)
-        if reads and truth.expected is EntryKind.RECEIPT:
+        if truth.expected is EntryKind.RECEIPT:
             _score_fields(found, truth, line)
     for truth in truths:
         if truth.file not in seen:
