@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headrace.storage.memory import MemoryStore
-from headrace.storage.sqlite import SqliteStore
+from headrace.storage.sqlite import DATABASE, SqliteStore
 from headrace.storage.store import Store
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = SqliteStore.open(tmp_path) if request.param == "sqlite" else MemoryStore(tmp_path)
-    yield made
-    made.close()
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a new store; a copy of it is quicker than running the migrations for each test."""
+    folder = tmp_path_factory.mktemp("empty")
+    SqliteStore.open(folder).close()
+    return folder / DATABASE
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[SqliteStore]:
+def sqlite(tmp_path: Path, empty_database: Path) -> Iterator[SqliteStore]:
+    shutil.copy(empty_database, tmp_path)
     with SqliteStore.open(tmp_path) as made:
         yield made
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    made: Store = MemoryStore(tmp_path) if request.param == "memory" else request.getfixturevalue("sqlite")
+    return made

@@ -90,16 +90,19 @@ class Entry:
         sequence: int,
         batch_id: int,
         position: int,
-        kind: str,
         content: bytes,
         prev_hash: str,
         entry_hash: str,
     ) -> Entry:
-        """An entry as a store gives it back. Damaged content does not raise here: the chain check has to name it."""
+        """An entry as a store gives it back.
+
+        Damaged content does not raise here, since the chain check has to name it: `body` is empty then.
+        """
         try:
             body = json.loads(content)
             told = (
                 str(body["document_id"]),
+                EntryKind(body["kind"]),
                 DocumentState(body["state"]),
                 str(body["uri"]),
                 body["sha256"],
@@ -107,10 +110,9 @@ class Entry:
             )
         except (ValueError, TypeError, KeyError):
             body = {}
-            told = (document_id(book, batch_id, position), DocumentState.FAILED, "", None, None)
-        entry = cls(
-            book, sequence, batch_id, position, told[0], EntryKind(kind), *told[1:], content, prev_hash, entry_hash
-        )
+            name = document_id(book, batch_id, position)
+            told = (name, EntryKind.FAILURE, DocumentState.FAILED, "", None, None)
+        entry = cls(book, sequence, batch_id, position, *told, content, prev_hash, entry_hash)
         entry.__dict__["body"] = body  # what the cached property would work out again
         return entry
 

@@ -96,10 +96,10 @@ def _misfiled(entry: Entry) -> str | None:
         body = json.loads(entry.content)
     except ValueError:
         return "content is no JSON, though its hash is right"
-    told = (body.get("book"), body.get("sequence"), body.get("batch_id"), body.get("position"), body.get("kind"))
-    found = (entry.book, entry.sequence, entry.batch_id, entry.position, str(entry.kind))
+    told = (body.get("book"), body.get("sequence"), body.get("batch_id"), body.get("position"))
+    found = (entry.book, entry.sequence, entry.batch_id, entry.position)
     if told != found:
-        return f"misfiled: sealed as book, voucher, batch, position, kind {told}, but kept as {found}"
+        return f"misfiled: sealed as book, voucher, batch, position {told}, but kept as {found}"
     return None
 
 

@@ -20,7 +20,7 @@ from headrace.storage.store import Telemetry, counter_of
 from headrace.storage.tables import batches, books, dead_letters, documents, first_seen
 from headrace.storage.tables import entries as entry_table
 
-_ENTRY = ("book_id", "sequence", "batch_id", "position", "kind", "content", "prev_hash", "entry_hash")
+_ENTRY = ("book_id", "sequence", "batch_id", "position", "content", "prev_hash", "entry_hash")
 _FIRST = ("book_id", "sha256", "sequence", "batch_id", "position")
 _DEAD = ("batch_id", "position", "failure", "retriable", "blob_sha256", "failed_at")
 _DIGESTS_PER_QUERY = 500  # SQLite takes a bounded number of parameters
@@ -134,10 +134,7 @@ class SqlLedger(SqlPart):
 
     def _write_entries(self, group: Sequence[Entry]) -> None:
         book_id = self._book_id(group[0].book)
-        rows = [
-            (book_id, e.sequence, e.batch_id, e.position, str(e.kind), e.content, e.prev_hash, e.entry_hash)
-            for e in group
-        ]
+        rows = [(book_id, e.sequence, e.batch_id, e.position, e.content, e.prev_hash, e.entry_hash) for e in group]
         self._fast_insert(entry_table, _ENTRY, rows)
         receipts = [
             (book_id, bytes.fromhex(e.sha256), e.sequence, e.batch_id, e.position)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, func, select
+from sqlalchemy import LargeBinary, Row, Select, and_, cast, func, select
 
 from headrace.documents.document import document_id
 from headrace.documents.entry import Entry, Head, parse_voucher
@@ -195,7 +195,10 @@ same_document = and_(documents.c.batch_id == dead_letters.c.batch_id, documents.
 
 
 def _entries() -> Select[Any]:
-    return select(entries, books.c.name.label("book")).join(books)
+    # Cast, because whoever edits a ledger by hand leaves text behind, and that has to be read to be found out.
+    content = cast(entries.c.content, LargeBinary).label("content")
+    others = (column for column in entries.c if column is not entries.c.content)
+    return select(*others, content, books.c.name.label("book")).join(books)
 
 
 def _entry(row: Row[Any]) -> Entry:
@@ -204,7 +207,6 @@ def _entry(row: Row[Any]) -> Entry:
         sequence=row.sequence,
         batch_id=row.batch_id,
         position=row.position,
-        kind=row.kind,
         content=row.content,
         prev_hash=row.prev_hash,
         entry_hash=row.entry_hash,

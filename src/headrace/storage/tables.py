@@ -113,7 +113,6 @@ entries = Table(
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("batch_id", Integer, nullable=False),
     Column("position", BigInteger, nullable=False),
-    Column("kind", String(10), nullable=False),
     Column("content", LargeBinary, nullable=False),  # as it was hashed, byte for byte
     Column("prev_hash", String(64), nullable=False),
     Column("entry_hash", String(64), nullable=False),

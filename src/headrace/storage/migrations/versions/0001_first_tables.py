@@ -151,7 +151,6 @@ def upgrade() -> None:
         sa.Column("sequence", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("batch_id", sa.Integer(), nullable=False),
         sa.Column("position", sa.BigInteger(), nullable=False),
-        sa.Column("kind", sa.String(length=10), nullable=False),
         sa.Column("content", sa.LargeBinary(), nullable=False),
         sa.Column("prev_hash", sa.String(length=64), nullable=False),
         sa.Column("entry_hash", sa.String(length=64), nullable=False),

@@ -1,0 +1,88 @@
+"""`headrace status`: how far the batches of a workspace are, and whether they add up."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.workspace import JsonOption, WorkspaceOption, open_to_read, write_json
+
+if TYPE_CHECKING:
+    from headrace.documents.entry import Head
+    from headrace.storage.store import Accounts, Batch
+
+_LATEST = 20
+
+
+def status(
+    workspace: WorkspaceOption = None,
+    every: Annotated[bool, typer.Option("--all", help=f"All batches, not only the latest {_LATEST}.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """How far the batches of a workspace are, whether they add up, and what waits. A run may go on meanwhile."""
+    with open_to_read(workspace) as store:
+        batches = store.batches()
+        left_out = 0 if every else max(0, len(batches) - _LATEST)
+        shown = [(batch, store.accounts(batch.batch_id)) for batch in batches[left_out:]]
+        books, dead = store.books(), store.dead_count()
+    if as_json:
+        write_json(
+            {
+                "batches": [_data(batch, accounts) for batch, accounts in shown],
+                "batches_left_out": left_out,
+                "books": [asdict(head) for head in books],
+                "dead_letters": dead,
+            }
+        )
+        return
+    render(shown, books, dead, left_out)
+
+
+def _data(batch: Batch, accounts: Accounts) -> dict[str, Any]:
+    return {
+        **{name: value for name, value in asdict(batch).items() if name != "settings_json"},
+        **asdict(accounts),
+        "done": accounts.done,
+        "holds": accounts.holds,
+    }
+
+
+def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, left_out: int) -> None:
+    """Prints a line for each batch with its accounting identity, then the heads of the books and the dead letters."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from headrace.cli.console import output_console
+    from headrace.cli.formats import number, shorten
+
+    console = output_console()
+    if not shown:
+        console.print("No batch in this workspace yet; headrace run starts one.")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("Batch", "Done", "Succeeded", "Partial", "Duplicates", "Failed", "In flight"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("State", "Adds up"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("Sources", overflow="ellipsis", no_wrap=True, style="dim")
+    for batch, accounts in shown:
+        total = number(accounts.accepted) + ("" if batch.listed else "+")
+        counts = (accounts.succeeded, accounts.partial, accounts.duplicates, accounts.failed, accounts.in_flight)
+        table.add_row(
+            str(batch.batch_id),
+            f"{number(accounts.done)}/{total}",
+            *(number(count) for count in counts),
+            batch.state,
+            Text("yes") if accounts.holds else Text("NO", style="bold red"),
+            Text(shorten(batch.key, 60)),
+        )
+    console.print(table)
+    if left_out:
+        console.print(f"{number(left_out)} earlier batches are left out; --all shows them", style="dim")
+    for head in books:
+        console.print(Text(f"Book {head.book}: {number(head.sequence)} entries, head {head.entry_hash}"))
+    if dead:
+        console.print(f"{number(dead)} dead letters wait: headrace dead list")
