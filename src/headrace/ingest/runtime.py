@@ -155,7 +155,17 @@ def open_batch(run: Run, store: Store) -> tuple[Batch, bool]:
     again = last is not None
     # The day of the person who runs it, by the clock on the wall: receipts are dated by such clocks, too.
     today = dt.date.today().isoformat()  # noqa: DTZ011
-    told = {"engine": run.settings.engine, "sources": [source.key for source in run.sources][:_PAGE], "again": again}
+    told = {
+        "engine": run.settings.engine,
+        "sources": [source.key for source in run.sources][:_PAGE],
+        "again": again,
+        "bounds": {
+            "workers": run.bounds.workers,
+            "window": run.bounds.window,
+            "byte_budget_bytes": run.bounds.byte_budget_bytes,
+            "tree_ceiling_bytes": run.bounds.tree_ceiling_bytes,
+        },
+    }
     return store.open_batch(run.settings.book, key, today, json.dumps(told)), again
 
 
