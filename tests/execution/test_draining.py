@@ -68,6 +68,24 @@ def test_a_drain_ends_by_its_deadline_and_accounts_for_every_item(chunk: int, or
     asyncio.run(go())
 
 
+def test_an_item_that_cannot_be_pickled_fails_at_once_and_does_not_hold_up_a_drain() -> None:
+    async def go() -> None:
+        async with asyncio.timeout(LIMIT_S), WorkerPool.of(faults.echo, workers=1) as pool:
+            items = [1, lambda: 1, 3, *range(4, 100)]
+            outcomes: list[Any] = []
+            results = pool.map(items, window=4)
+            async for outcome in results:
+                outcomes.append(outcome)
+                if len(outcomes) == 3:
+                    begun = time.monotonic()
+                    await pool.drain(5)
+                    assert time.monotonic() - begun < 2
+            assert [type(outcome).__name__ for outcome in outcomes[:3]] == ["Success", "Failure", "Success"]
+            assert [outcome.item for outcome in outcomes] + list(results.left) == items[: results.statistics().pulled]
+
+    asyncio.run(go())
+
+
 def test_a_drain_of_an_idle_pool_returns_at_once() -> None:
     async def go() -> None:
         async with asyncio.timeout(LIMIT_S), WorkerPool.of(faults.work, workers=1) as pool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from typing import Any
 
@@ -145,6 +146,48 @@ def test_when_no_worker_starts_any_more_the_map_ends_with_that_error_after_a_few
         assert 7 <= len(list(tmp_path.iterdir())) <= 12
 
     asyncio.run(go())
+
+
+def test_when_the_system_refuses_a_process_for_a_while_the_map_goes_on_when_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spawn, refusals = subprocess.Popen, 3
+
+    def refusing(*arguments: Any, **options: Any) -> Any:
+        nonlocal refusals
+        if started and refusals:
+            refusals -= 1
+            raise BlockingIOError("no process to be had")
+        return spawn(*arguments, **options)
+
+    started = False
+
+    async def go() -> None:
+        nonlocal started
+        async with asyncio.timeout(LIMIT_S), WorkerPool.of(faults.work, workers=1) as pool:
+            started = True
+            jobs = [Job(0, "exit", 1), Job(1)]
+            outcomes = [outcome async for outcome in pool.map(jobs, window=2)]
+            assert [type(outcome).__name__ for outcome in outcomes] == ["Failure", "Success"]
+            assert refusals == 0
+
+    monkeypatch.setattr("headrace.execution.process.subprocess.Popen", refusing)
+    asyncio.run(go())
+
+
+def test_when_the_system_refuses_processes_at_the_start_that_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(*arguments: Any, **options: Any) -> Any:
+        raise BlockingIOError("no process to be had")
+
+    async def go() -> None:
+        async with asyncio.timeout(LIMIT_S):
+            with pytest.raises(WorkerStartFailed, match="no process to be had"):
+                await WorkerPool.of(faults.work, workers=2).__aenter__()
+
+    monkeypatch.setattr("headrace.execution.process.subprocess.Popen", refusing)
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(go())
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_the_environment_is_set_before_anything_is_imported_and_stdout_stays_clean(

@@ -318,10 +318,13 @@ class WorkerPool(Generic[T, R]):
             self._failed_starts = 0
         elif worker.start_error or (worker.items_done == 0 and reason != "closed"):
             reason = "start-failed"
-            self._start_failed(worker)
+            self._start_failed(worker.start_error or f"{worker.end.detail} (before it finished anything)")
         if self._starting is not None or (self._closing and self._map is None):
             return
         self._restarts[reason] += 1
+        self._replace()
+
+    def _replace(self) -> None:
         if self._failed_starts <= 1:
             self._spawn()
             return
@@ -332,10 +335,9 @@ class WorkerPool(Generic[T, R]):
         self._spawning.popleft()
         self._spawn()
 
-    def _start_failed(self, worker: WorkerProcess) -> None:
-        assert worker.end is not None
+    def _start_failed(self, detail: str) -> None:
         self._failed_starts += 1
-        error = WorkerStartFailed(worker.start_error or f"{worker.end.detail} (before it finished anything)")
+        error = WorkerStartFailed(detail)
         if self._starting is not None and not self._starting.done():
             self._starting.set_exception(error)
             return
@@ -349,7 +351,13 @@ class WorkerPool(Generic[T, R]):
         quota = self._recycle_after
         if quota is not None:
             quota = max(1, round(quota * random.uniform(1 - self._recycle_jitter, 1 + self._recycle_jitter)))
-        worker = WorkerProcess(self, self._greeting, self._environment, quota)
+        try:
+            worker = WorkerProcess(self, self._greeting, self._environment, quota)
+        except OSError as error:  # no process, memory or file to be had: perhaps later
+            self._start_failed(f"no worker process can be started: {error}")
+            if self._starting is None:
+                self._replace()
+            return
         worker.limit_start(self._start_timeout_s)
         self._started += 1
         self._live.append(worker)
