@@ -197,7 +197,7 @@ def test_show_prints_no_control_marks_of_a_document(
 def test_status_shows_progress_identity_heads_and_dead_letters(run: Run) -> None:
     code, out, _ = run("status")
     assert code == ExitCode.OK
-    for told in ("4/4", "1/2+", "finished", "open", "yes", "scans", "Book main: 5 entries", "1 dead letters"):
+    for told in ("4/4", "1/2+", "finished", "open", "yes", "scans", "Book main: 5 entries", "1 dead letter waits"):
         assert told in out
     told = json.loads(run("status", "--json")[1])
     assert [(b["done"], b["accepted"], b["in_flight"], b["holds"]) for b in told["batches"]] == [
@@ -231,7 +231,7 @@ def test_dead_letters_are_listed_with_their_reason(run: Run, workspace: Path) ->
 @pytest.mark.parametrize("by_id", [True, False])
 def test_a_replay_registers_a_batch_and_says_what_runs_it(run: Run, workspace: Path, by_id: bool) -> None:
     code, out, err = run("dead", "replay", _ids(workspace)["c.jpg"] if by_id else "--all")
-    assert (code, out) == (ExitCode.OK, "batch 3: 1 documents to run again\n")
+    assert (code, out) == (ExitCode.OK, "batch 3: 1 document to run again\n")
     assert f"headrace run --replay --workspace {workspace}" in err
     with SqliteStore.read(workspace) as store:
         assert [d.uri for d in store.pending(3)] == ["c.jpg"]

@@ -79,7 +79,7 @@ def replay(
     elif not registered:
         typer.echo("no dead letters wait", err=True)
     for batch, count in [] if as_json else registered:
-        typer.echo(f"batch {batch.batch_id}: {count} documents to run again")
+        typer.echo(f"batch {batch.batch_id}: {count} {'document' if count == 1 else 'documents'} to run again")
     if registered:
         typer.echo(f"run them: headrace run --replay --workspace {shlex.quote(str(folder))}", err=True)
 

@@ -40,7 +40,12 @@ def export(
     ] = "-",
     form: Annotated[
         Format | None,
-        typer.Option("--format", help="[default: as the file is called, else jsonl]", show_default=False),
+        typer.Option(
+            "--format",
+            metavar="jsonl|csv|parquet",
+            help="[default: as the file is called, else jsonl]",
+            show_default=False,
+        ),
     ] = None,
     workspace: WorkspaceOption = None,
     book: Annotated[str | None, typer.Option("--book", metavar="NAME", help="Only this book. [default: all]")] = None,

@@ -109,7 +109,8 @@ def render(console: Console, found: DocumentRecord) -> None:
     if document.attempts:
         rows.append(("Attempts", f"{document.attempts} charged"))
     if found.telemetry:
-        rows.append(("Took", f"{found.telemetry.elapsed_s:.2f} s for {found.telemetry.pages} pages"))
+        pages = found.telemetry.pages
+        rows.append(("Took", f"{found.telemetry.elapsed_s:.2f} s for {pages} {'page' if pages == 1 else 'pages'}"))
     if entry:
         rows.append(("Voucher", f"{entry.voucher}, {entry.kind}"))
         rows.append(("SHA-256", entry.sha256 or "not read"))

@@ -85,4 +85,5 @@ def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, le
     for head in books:
         console.print(Text(f"Book {head.book}: {number(head.sequence)} entries, head {head.entry_hash}"))
     if dead:
-        console.print(f"{number(dead)} dead letters wait: headrace dead list")
+        letters = "1 dead letter waits" if dead == 1 else f"{number(dead)} dead letters wait"
+        console.print(f"{letters}: headrace dead list")
