@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """The merchant's address: the rows under the name that read like one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """Amounts of money in text: every printed convention, decided by a vote of the whole document, as exact decimals.
 
 A *number* is what stands on the paper: groups of digits and the marks between them. What it is worth depends on the
@@ -47,7 +48,7 @@ _NUMBER = re.compile(
       | (?<!\d)(?<!\d[.,:/])\d{{1,7}}[.,]\d{{1,3}}(?!\d)(?![.,:/]\d)                                # 12.5  1.234 after letters
       | (?<![\w.,])[.,]\d{{2}}(?!\d)(?![.,:/]\d)                                                   # .99
       | (?<![\w.,:/])\d{{1,6}}[.,]-{{1,2}}(?!\w)                                                    # 5,-
-      | (?<![\w.,:/])\d{{1,4}}\s\d{{2}}(?=\s*(?:$|[^\w\s.,:/%]|(?:{SUFFIX})\b))                     # 12 50
+      | (?<![\w.,:/])\d{{1,4}}[ ]\d{{2}}(?=\s*(?:$|[^\w\s.,:/%]|(?:{SUFFIX})\b))                     # 12 50
       | (?<![\w.,:/#])\d{{1,9}}(?![\w.,:/]*\d)                                                      # whole
       | (?<=[xX@*=])\d{{1,9}}(?![\w.,:/]*\d)
     )

@@ -14,7 +14,7 @@ ZERO = Decimal(0)
 
 
 def check(fields: ReceiptFields, *, today: dt.date) -> tuple[Check, ...]:
-    """All checks whose amounts are on the receipt; a receipt with nothing to compare has none but the required fields."""
+    """All checks whose amounts are on the receipt; with nothing to compare only the one for required fields."""
     currency = fields.currency.value
     payable, gross = fields.payable_amount.value, fields.tax_inclusive_amount.value
     net, tax = fields.tax_exclusive_amount.value, fields.tax_amount.value
@@ -35,33 +35,74 @@ def check(fields: ReceiptFields, *, today: dt.date) -> tuple[Check, ...]:
         verdict = "agree" if passed else f"differ by {abs(expected - actual):f}"
         out.append(
             Check(
-                id=name, severity=severity, passed=passed, expected=f"{expected:f}", actual=f"{actual:f}", tolerance=f"{allowed:f}",
-                fields=tuple(of), message=f"{words}: {expected:f} and {actual:f} {verdict}",
+                id=name,
+                severity=severity,
+                passed=passed,
+                expected=f"{expected:f}",
+                actual=f"{actual:f}",
+                tolerance=f"{allowed:f}",
+                fields=tuple(of),
+                message=f"{words}: {expected:f} and {actual:f} {verdict}",
             )
-        )  # fmt: skip
+        )
 
     if net is not None and tax is not None and gross is not None:
-        compare("net-plus-tax", "error", net + tax, gross, tolerance(2, currency), ("tax_exclusive_amount", "tax_amount", "tax_inclusive_amount"),
-                "net plus tax, and the total")  # fmt: skip
+        compare(
+            "net-plus-tax",
+            "error",
+            net + tax,
+            gross,
+            tolerance(2, currency),
+            ("tax_exclusive_amount", "tax_amount", "tax_inclusive_amount"),
+            "net plus tax, and the total",
+        )
     if payable is not None and gross is not None and rounding is not None:
-        compare("rounding", "warn", gross + rounding, payable, unit, ("tax_inclusive_amount", "rounding_amount", "payable_amount"),
-                "total plus rounding, and what is to be paid")  # fmt: skip
+        compare(
+            "rounding",
+            "warn",
+            gross + rounding,
+            payable,
+            unit,
+            ("tax_inclusive_amount", "rounding_amount", "payable_amount"),
+            "total plus rounding, and what is to be paid",
+        )
     tendered, change = fields.tendered_amount.value, fields.change_amount.value
     if payable is not None and tendered is not None and change is not None:
-        compare("cash", "error", tendered - change, payable, CASH_ROUNDING.get(currency or "", ZERO) or unit,
-                ("tendered_amount", "change_amount", "payable_amount"), "money given less change, and what is to be paid")  # fmt: skip
+        compare(
+            "cash",
+            "error",
+            tendered - change,
+            payable,
+            CASH_ROUNDING.get(currency or "", ZERO) or unit,
+            ("tendered_amount", "change_amount", "payable_amount"),
+            "money given less change, and what is to be paid",
+        )
     amounts = [i.amount for i in fields.line_items if i.amount is not None]
     base = next((v for v in (gross, payable) if v is not None), None)
     if len(amounts) > 0 and base is not None:
         _items(compare, fields, sum(amounts, ZERO), base, len(amounts), currency)
     for n, line in enumerate(fields.tax_breakdown, 1):
         if line.rate is not None and line.taxable_amount is not None and line.tax_amount is not None:
-            compare(f"tax-line-{n}", "warn", (line.taxable_amount * line.rate / 100).quantize(unit), line.tax_amount, tolerance(2), ("tax_breakdown",),
-                    f"{line.rate.normalize():f} % of {line.taxable_amount:f}, and the tax printed")  # fmt: skip
+            compare(
+                f"tax-line-{n}",
+                "warn",
+                (line.taxable_amount * line.rate / 100).quantize(unit),
+                line.tax_amount,
+                tolerance(2),
+                ("tax_breakdown",),
+                f"{line.rate.normalize():f} % of {line.taxable_amount:f}, and the tax printed",
+            )
     printed = [line.tax_amount for line in fields.tax_breakdown if line.tax_amount is not None]
     if tax is not None and len(printed) > 1 and fields.tax_amount.source != "derived":
-        compare("tax-sum", "warn", sum(printed, ZERO), tax, tolerance(len(printed), currency), ("tax_breakdown", "tax_amount"),
-                "the taxes by rate added up, and the tax")  # fmt: skip
+        compare(
+            "tax-sum",
+            "warn",
+            sum(printed, ZERO),
+            tax,
+            tolerance(len(printed), currency),
+            ("tax_breakdown", "tax_amount"),
+            "the taxes by rate added up, and the tax",
+        )
     out.extend(_date_checks(fields, today))
     return tuple(out)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """Currency by evidence only: codes and symbols beside amounts, then country evidence; never a default.
 
 ISO 4217 codes. A symbol that several currencies share (`$`, `kr`, `¥`) is settled by the country, or left open with
@@ -10,10 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-CODES = (
-    "AED AUD BDT BGN BHD BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HRK HUF IDR ILS INR ISK JOD JPY KES KRW KWD LKR MAD "
-    "MXN MYR NGN NOK NZD OMR PEN PHP PKR PLN QAR RON RSD RUB SAR SEK SGD THB TND TRY TWD UAH USD UYU VND ZAR"
-).split()
+_CODES = """
+AED AUD BDT BGN BHD BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HRK HUF IDR ILS INR ISK JOD JPY KES KRW KWD
+LKR MAD MXN MYR NGN NOK NZD OMR PEN PHP PKR PLN QAR RON RSD RUB SAR SEK SGD THB TND TRY TWD UAH USD UYU VND ZAR
+"""
+CODES = _CODES.split()
 
 # Symbols as printed (folded to upper case, blanks out), with what they can mean; the first is the likeliest.
 SYMBOLS: dict[str, tuple[str, ...]] = {
@@ -67,9 +69,10 @@ def marks_in(text: str) -> list[tuple[int, int, str]]:
     return [(m.start(), m.end(), m[0]) for m in _MARKS.finditer(text)]
 
 
+_EURO_AREA = "AT BE DE EE ES FI FR GR HR IE IT LT LU LV NL PT SI SK"
 # The currency of the country in which most of these receipts are printed; the euro area is named country by country.
 COUNTRY_CURRENCY: dict[str, str] = {
-    **dict.fromkeys("AT BE DE EE ES FI FR GR HR IE IT LT LU LV NL PT SI SK".split(), "EUR"),
+    **dict.fromkeys(_EURO_AREA.split(), "EUR"),
     "US": "USD", "GB": "GBP", "CH": "CHF", "PL": "PLN", "MY": "MYR", "SG": "SGD", "ID": "IDR", "VN": "VND", "TH": "THB",
     "JP": "JPY", "CN": "CNY", "TW": "TWD", "HK": "HKD", "KR": "KRW", "IN": "INR", "AU": "AUD", "NZ": "NZD", "CA": "CAD",
     "BR": "BRL", "MX": "MXN", "TR": "TRY", "UA": "UAH", "RU": "RUB", "CZ": "CZK", "HU": "HUF", "SE": "SEK", "NO": "NOK",
@@ -102,8 +105,10 @@ def weigh(
                 best = max(local, key=lambda c: home[c][0])
                 scores.setdefault(best, []).append((1.5 * weight, raw, f"printed '{raw}' and {home[best][1]}", row))
             else:
-                for code in codes:
-                    scores.setdefault(code, []).append((0.2 * weight, raw, f"'{raw}' can mean {code}", row))
+                for rank, code in enumerate(codes):
+                    scores.setdefault(code, []).append(
+                        (0.2 * weight * (1 - 0.02 * rank), raw, f"'{raw}' can mean {code}", row)
+                    )
     for code, (strength, why) in home.items():
         scores.setdefault(code, []).append((strength, why, f"no symbol printed; {why}", None))
     evidence = []

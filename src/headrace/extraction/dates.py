@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """Dates and times: ISO untouched, every other order by evidence, and both readings where there is none.
 
 No time zone enters anywhere: a date is what is printed.
@@ -278,7 +279,7 @@ def _order(
     forced: dict[str, int] = {}
     for found in dates:
         plain = [form for _, form in found.readings if form != "ymd"]
-        if not found.fixed and not found.weak and len(plain) == 1:
+        if not found.fixed and not found.weak and len(plain) == 1 and not _recent_if_turned(found):
             forced[plain[0]] = forced.get(plain[0], 0) + 1
     if forced:
         return max(sorted(forced), key=lambda o: forced[o]), "another date on the document can only be read so"
@@ -299,6 +300,13 @@ def _order(
     if language not in (None, "en"):
         return ("ymd" if language in ("ja", "ko", "zh") else "dmy"), f"the text is in '{language}'"
     return None, "nothing on the document tells the order of day and month"
+
+
+def _recent_if_turned(found: FoundDate) -> bool:
+    """True for `25/03/04`: read day first it is ten years older than read year first."""
+    turned = [d for d, form in found.readings if form == "ymd"]
+    plain = [d for d, form in found.readings if form != "ymd"]
+    return bool(turned and plain) and (turned[0] - max(plain)).days > 3650
 
 
 def _weekday_order(found: FoundDate, rows: Sequence[Row]) -> str | None:
@@ -323,6 +331,8 @@ def _settle(found: FoundDate, order: str | None, why: str, rows: Sequence[Row]) 
         return match[0], False, why
     # Year, month, day with two digits for the year is rare: it is a reading, but not one to trust without evidence.
     plain = [r for r in readings if r[1] != "ymd"]
+    if len(plain) == 1 and _recent_if_turned(found):
+        return plain[0][0], True, "day first it is long ago, year first it is recent"
     if len(plain) == 1:
         return plain[0][0], False, "only one order is a day of the calendar that is not after today"
     return readings[0][0], True, why

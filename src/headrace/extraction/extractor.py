@@ -12,23 +12,30 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from headrace.documents.money import minor_units
 from headrace.documents.receipt import (
-    Alternative, AmountField, DateField, FieldSource, Merchant, ReceiptFields, TextField, TimeField,
-)  # fmt: skip
-from headrace.documents.text import PageText, Polygon, TextSource
+    Alternative,
+    AmountField,
+    DateField,
+    Merchant,
+    ReceiptFields,
+    TextField,
+    TimeField,
+)
+from headrace.documents.text import PageText
 from headrace.extraction import merchants
 from headrace.extraction.addresses import address_rows, join_address
+from headrace.extraction.candidates import Candidate
 from headrace.extraction.checks import check
 from headrace.extraction.currencies import CurrencyEvidence, marks_in, meanings, weigh
 from headrace.extraction.dates import ChosenDate, FoundDate, choose_date, choose_time, find_dates
+from headrace.extraction.fields import alternatives, amount_field, plain_amount, source_of, text_field, trust
 from headrace.extraction.figures import Figure, RowNumbers, convention_of, figures_of, numbers_of
-from headrace.extraction.line_items import find_items, without
+from headrace.extraction.line_items import Items, find_items, reconcile
 from headrace.extraction.origin import countries, language
 from headrace.extraction.payments import find_payments
 from headrace.extraction.rows import Row, rows_of
 from headrace.extraction.taxes import Taxes, find_taxes
-from headrace.extraction.totals import Candidate, Totals, find_totals
+from headrace.extraction.totals import Totals, find_totals
 from headrace.extraction.vocabulary import Kind
 
 MAX_ROWS = 6000  # rows beyond this are not looked at: a receipt of 2,000 items has three rows for each
@@ -59,12 +66,9 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
     whole_units = convention.minor == 0
 
     head_end = merchants.end_of_head(_money_rows(figures), len(rows))
-    items = find_items(rows, figures, _items_from(head_end, dates), whole_units=whole_units)
+    items = find_items(rows, figures, {d.row for d in dates}, whole_units=whole_units)
     totals = find_totals(figures, items.total, likely, whole_units=whole_units)
-    if totals.payable is not None and len(items.items) > 1:
-        rest = without(items, (totals.payable.value,))
-        if rest.total == totals.payable.value:
-            items = rest
+    items = _reconciled(items, figures, totals)
     payable = totals.payable.value if totals.payable else None
     taxes = find_taxes(numbers, figures, totals.gross, subtotal=totals.subtotal, items_sum=items.total)
     chosen = choose_date(dates, rows, origin, spoken, today)
@@ -73,22 +77,24 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
         language=spoken,
         document_type=_document_type(rows, payable),
         merchant=_merchant(rows, head_end),
-        receipt_number=_found(
+        receipt_number=text_field(
             merchants.find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
         ),
         issue_date=_date(chosen, rows),
         issue_time=_time(rows, chosen.found),
         currency=_currency(rows, figures, totals.payable, origin),
-        tax_exclusive_amount=_amount(taxes.net_value, taxes.net_figure, 0.95 if taxes.confirmed else 0.7, "net.label"),
+        tax_exclusive_amount=amount_field(
+            taxes.net_value, taxes.net_figure, 0.95 if taxes.confirmed else 0.7, "net.label"
+        ),
         tax_amount=_tax(taxes),
         tax_inclusive_amount=_gross(totals),
-        tip_amount=_plain(totals.tip, "tip.label"),
-        discount_amount=_plain(totals.discount, "discount.label"),
-        rounding_amount=_plain(totals.rounding, "rounding.label"),
+        tip_amount=plain_amount(totals.tip, "tip.label"),
+        discount_amount=plain_amount(totals.discount, "discount.label"),
+        rounding_amount=plain_amount(totals.rounding, "rounding.label"),
         payable_amount=_payable(totals),
-        prepaid_amount=_plain(totals.deposit, "prepaid.label"),
-        tendered_amount=_plain(totals.tendered, "tendered.label"),
-        change_amount=_plain(totals.change, "change.label"),
+        prepaid_amount=plain_amount(totals.deposit, "prepaid.label"),
+        tendered_amount=plain_amount(totals.tendered, "tendered.label"),
+        change_amount=plain_amount(totals.change, "change.label"),
         tax_breakdown=taxes.lines,
         prices_include_tax=taxes.included,
         payments=find_payments(rows, figures, payable, totals.tendered),
@@ -101,62 +107,13 @@ def _money_rows(figures: Sequence[Figure]) -> list[int]:
     return sorted({f.row.index for f in figures if f.amount.marked and len(f.amount.number.groups) > 1})
 
 
-def _items_from(head_end: int, dates: Sequence[FoundDate]) -> int:
-    """Items begin with the amounts; a name may stand up to two rows before the first, but not in the row of the date."""
-    earliest = max(0, head_end - 2)
-    late = [d.row + 1 for d in dates if earliest <= d.row < head_end]
-    return max([earliest, *late])
-
-
-def _source(row: Row) -> FieldSource:
-    return "text_layer" if row.source is TextSource.TEXT_LAYER else "ocr"
-
-
-def _engine(confidence: float, row: Row, polygon: Polygon | None = None) -> float:
-    """Trust lowered by what the engine thought of the text: a score under 0.9 weighs in."""
-    score = row.confidence if polygon is None else min(c.confidence for c in row.cells)
-    return round(max(0.01, min(0.99, confidence * min(1.0, 0.55 + score / 2))), 3)
-
-
-def _alternatives(found: Sequence[tuple[Any, float, str]]) -> tuple[Alternative[Any], ...]:
-    return tuple(Alternative(value=v, confidence=round(c, 3), reason=r) for v, c, r in found)
-
-
-def _amount(
-    value: Decimal | None, figure: Figure | None, confidence: float, rule: str, others: Sequence[tuple[Decimal, float, str]] = (), *, ambiguous: bool = False
-) -> AmountField:  # fmt: skip
-    """An amount as it was read; without a figure it was worked out, and is never `ok` on its own."""
-    if value is None:
-        return AmountField(alternatives=_alternatives(others))
-    if figure is None:
-        return AmountField(
-            value=value,
-            confidence=min(confidence, 0.6),
-            source="derived",
-            status="ambiguous",
-            alternatives=_alternatives(others),
-            rule_id=rule,
-        )
-    number = figure.amount.number
-    return AmountField(
-        value=value, raw_text=number.raw, confidence=_engine(confidence, figure.row), source=_source(figure.row), page=figure.row.page,
-        polygon=figure.polygon, label_text=figure.label_text or None, alternatives=_alternatives(others),
-        status="ambiguous" if ambiguous else "ok", rule_id=rule,
-    )  # fmt: skip
-
-
-def _plain(figure: Figure | None, rule: str) -> AmountField:
-    if figure is None:
-        return AmountField()
-    others = [(v, 0.2, r) for v, r in figure.amount.others]
-    return _amount(
-        figure.value,
-        figure,
-        0.8 if figure.position == "right" else 0.6,
-        rule,
-        others,
-        ambiguous=figure.amount.ambiguous,
-    )
+def _reconciled(items: Items, figures: Sequence[Figure], totals: Totals) -> Items:
+    """The items, checked against every printed sum that they can make: subtotal, net, total."""
+    if totals.payable is None:
+        return items
+    kinds = (Kind.SUBTOTAL, Kind.NET, Kind.GROSS, Kind.TOTAL, Kind.PAYABLE)
+    sums = {f.value for f in figures if f.kind in kinds and f.amount.marked and not f.tax_table and f.value > 0}
+    return reconcile(items, sums | {totals.payable.value} | ({totals.gross} if totals.gross is not None else set()))
 
 
 def _payable(totals: Totals) -> AmountField:
@@ -164,7 +121,7 @@ def _payable(totals: Totals) -> AmountField:
     best = totals.payable
     others = [(o.value, o.confidence, o.reason) for o in totals.losers]
     if best is None:
-        return AmountField(alternatives=_alternatives(others))
+        return AmountField(alternatives=alternatives(others))
     strong = best.figure is not None and best.figure.kind in (Kind.TOTAL, Kind.PAYABLE, Kind.GROSS, Kind.ROUNDED_TOTAL)
     confidence = 0.8 if strong else 0.5
     if best.confirmed:
@@ -174,9 +131,10 @@ def _payable(totals: Totals) -> AmountField:
     ambiguous = (best.figure is not None and best.figure.amount.ambiguous) or (not strong and not best.confirmed)
     if best.figure is None:
         # Printed nowhere, but total plus rounding and money given less change both come out at it.
-        return _amount(best.value, None, 0.6, "total.rounded", others)
-    rule = f"total.{(best.figure.kind or Kind.AMOUNT).name.lower().replace('_', '-')}{'.confirmed' if best.confirmed else ''}"
-    return _amount(best.value, best.figure, 0.4 if ambiguous else confidence, rule, others, ambiguous=ambiguous)
+        return amount_field(best.value, None, 0.6, "total.rounded", others)
+    tier = (best.figure.kind or Kind.AMOUNT).name.lower().replace("_", "-")
+    rule = f"total.{tier}.confirmed" if best.confirmed else f"total.{tier}"
+    return amount_field(best.value, best.figure, 0.4 if ambiguous else confidence, rule, others, ambiguous=ambiguous)
 
 
 def _gross(totals: Totals) -> AmountField:
@@ -185,7 +143,7 @@ def _gross(totals: Totals) -> AmountField:
     if totals.gross == totals.payable.value:
         return _payable(totals)
     confidence = 0.9 if totals.payable.confirmed else 0.7
-    return _amount(totals.gross, totals.gross_figure, confidence, "total.before-rounding")
+    return amount_field(totals.gross, totals.gross_figure, confidence, "total.before-rounding")
 
 
 def _tax(taxes: Taxes) -> AmountField:
@@ -198,9 +156,9 @@ def _tax(taxes: Taxes) -> AmountField:
             source="derived",
             status="ok",
             rule_id="tax.lines",
-            alternatives=_alternatives(others),
+            alternatives=alternatives(others),
         )
-    return _amount(
+    return amount_field(
         taxes.tax_value,
         taxes.tax_figure,
         0.93 if taxes.confirmed else 0.75,
@@ -212,18 +170,25 @@ def _tax(taxes: Taxes) -> AmountField:
 def _merchant(rows: Sequence[Row], head_end: int) -> Merchant:
     names = merchants.name_candidates(rows, head_end)
     best = names[0] if names and names[0].score >= merchants.LOWEST_SCORE else None
-    others = _alternatives(
+    others = alternatives(
         [(n.value, max(0.05, min(0.5, n.score / 12)), "another row of the head") for n in names if n is not best][:4]
     )
     name = TextField(alternatives=others)
     if best is not None:
         row = best.rows[0]
         margin = best.score - (names[1].score if len(names) > 1 else 0.0)
-        confidence = _engine(min(0.92, 0.5 + 0.05 * best.score + 0.04 * min(margin, 3.0)), row)
+        confidence = trust(min(0.92, 0.5 + 0.05 * best.score + 0.04 * min(margin, 3.0)), row)
         name = TextField(
-            value=best.value, raw_text=best.raw, confidence=confidence, source=_source(row), page=row.page, polygon=best.polygon,
-            alternatives=others, status="ok", rule_id=best.rule,
-        )  # fmt: skip
+            value=best.value,
+            raw_text=best.raw,
+            confidence=confidence,
+            source=source_of(row),
+            page=row.page,
+            polygon=best.polygon,
+            alternatives=others,
+            status="ok",
+            rule_id=best.rule,
+        )
     where = address_rows(rows, best.rows[-1].index if best else -1)
     address = TextField()
     if where:
@@ -235,40 +200,43 @@ def _merchant(rows: Sequence[Row], head_end: int) -> Merchant:
             max(p[2][1] for p in corners),
         )
         address = TextField(
-            value=join_address(where), raw_text=" / ".join(r.text for r in where), confidence=_engine(0.7, where[0]), source=_source(where[0]),
-            page=where[0].page, polygon=((box[0], box[1]), (box[2], box[1]), (box[2], box[3]), (box[0], box[3])), status="ok", rule_id="address.head",
-        )  # fmt: skip
+            value=join_address(where),
+            raw_text=" / ".join(r.text for r in where),
+            confidence=trust(0.7, where[0]),
+            source=source_of(where[0]),
+            page=where[0].page,
+            polygon=((box[0], box[1]), (box[2], box[1]), (box[2], box[3]), (box[0], box[3])),
+            status="ok",
+            rule_id="address.head",
+        )
     return Merchant(
         name=name,
         address=address,
-        phone=_found(merchants.find_phone(rows), "phone.label", 0.75),
-        tax_id=_found(merchants.find_tax_id(rows), "tax-id.label", 0.8),
-        website=_found(merchants.find_website(rows), "website", 0.75),
+        phone=text_field(merchants.find_phone(rows), "phone.label", 0.75),
+        tax_id=text_field(merchants.find_tax_id(rows), "tax-id.label", 0.8),
+        website=text_field(merchants.find_website(rows), "website", 0.75),
     )
 
 
-def _found(found: merchants.FoundText | None, rule: str, confidence: float) -> TextField:
-    if found is None:
-        return TextField()
-    row = found.row
-    return TextField(
-        value=found.value, raw_text=found.raw, confidence=_engine(confidence if found.label else confidence - 0.2, row), source=_source(row),
-        page=row.page, polygon=row.polygon(found.start, found.end), label_text=found.label, status="ok", rule_id=rule,
-    )  # fmt: skip
-
-
 def _date(chosen: ChosenDate, rows: Sequence[Row]) -> DateField:
-    others = _alternatives(chosen.others)
+    others = alternatives(chosen.others)
     if chosen.value is None or chosen.found is None:
         return DateField(alternatives=others)
     row = rows[chosen.found.row]
     label = row.text[: chosen.found.start].strip(" :.-")[-24:] or None
     rule = "date.fixed" if chosen.found.fixed else "date.ordered"
     return DateField(
-        value=chosen.value, raw_text=chosen.found.raw, confidence=_engine(chosen.confidence, row), source=_source(row), page=row.page,
-        polygon=row.polygon(chosen.found.start, chosen.found.end), label_text=label, alternatives=others,
-        status="ambiguous" if chosen.ambiguous else "ok", rule_id=rule,
-    )  # fmt: skip
+        value=chosen.value,
+        raw_text=chosen.found.raw,
+        confidence=trust(chosen.confidence, row),
+        source=source_of(row),
+        page=row.page,
+        polygon=row.polygon(chosen.found.start, chosen.found.end),
+        label_text=label,
+        alternatives=others,
+        status="ambiguous" if chosen.ambiguous else "ok",
+        rule_id=rule,
+    )
 
 
 def _time(rows: Sequence[Row], found: FoundDate | None) -> TimeField:
@@ -277,15 +245,21 @@ def _time(rows: Sequence[Row], found: FoundDate | None) -> TimeField:
         return TimeField()
     value, row, start, end, confidence = time
     return TimeField(
-        value=value, raw_text=row.text[start:end].strip(), confidence=_engine(confidence, row), source=_source(row), page=row.page,
-        polygon=row.polygon(start, end), status="ok", rule_id="time.beside-date" if confidence > 0.7 else "time.label",
-    )  # fmt: skip
+        value=value,
+        raw_text=row.text[start:end].strip(),
+        confidence=trust(confidence, row),
+        source=source_of(row),
+        page=row.page,
+        polygon=row.polygon(start, end),
+        status="ok",
+        rule_id="time.beside-date" if confidence > 0.7 else "time.label",
+    )
 
 
 def _currency_marks(
     rows: Sequence[Row], figures: Sequence[Figure], payable: Candidate | None
 ) -> list[tuple[str, int, float]]:
-    """Printed currency codes and symbols with their weight: beside an amount, in a heading, and most in the total's row."""
+    """Printed codes and symbols with their weight: beside an amount, in a heading, and most in the total's row."""
     total_rows = {f.row.index for f in figures if f.kind in (Kind.TOTAL, Kind.PAYABLE, Kind.GROSS, Kind.ROUNDED_TOTAL)}
     if payable is not None and payable.figure is not None:
         total_rows.add(payable.figure.row.index)
@@ -309,12 +283,12 @@ def _currency(
     if payable is not None and payable.figure is not None:
         glued = meanings(payable.figure.amount.number.currency)
         evidence = sorted(evidence, key=lambda e: (not (len(glued) == 1 and e.code in glued), -e.score, e.code))
-    others = _alternatives([(e.code, min(0.5, e.score / 10), e.reason) for e in evidence[1:5]])
+    others = alternatives([(e.code, min(0.5, e.score / 10), e.reason) for e in evidence[1:5]])
     if not evidence:
         return TextField()
     best = evidence[0]
     if best.score < 1.0 or (best.reason.startswith("'") and "can mean" in best.reason):
-        return TextField(alternatives=_alternatives([(e.code, min(0.4, e.score / 5), e.reason) for e in evidence[:5]]))
+        return TextField(alternatives=alternatives([(e.code, min(0.4, e.score / 5), e.reason) for e in evidence[:5]]))
     return _currency_field(best, rows, others, close=len(evidence) > 1 and evidence[1].score > 0.8 * best.score)
 
 
@@ -325,20 +299,24 @@ def _currency_field(
     confidence = (0.95 if best.score >= 4 else 0.85) if printed else min(0.75, 0.4 + 0.15 * best.score)
     row = rows[best.row] if best.row is not None else None
     return TextField(
-        value=best.code, raw_text=best.raw if printed else None, confidence=round(confidence - (0.3 if close else 0.0), 3),
-        source=_source(row) if row is not None else "rule", page=row.page if row is not None else None,
-        polygon=row.polygon() if row is not None else None, label_text=best.reason, alternatives=others,
-        status="ambiguous" if close else "ok", rule_id="currency.printed" if printed else "currency.country",
-    )  # fmt: skip
+        value=best.code,
+        raw_text=best.raw if printed else None,
+        confidence=round(confidence - (0.3 if close else 0.0), 3),
+        source=source_of(row) if row is not None else "rule",
+        page=row.page if row is not None else None,
+        polygon=row.polygon() if row is not None else None,
+        label_text=best.reason,
+        alternatives=others,
+        status="ambiguous" if close else "ok",
+        rule_id="currency.printed" if printed else "currency.country",
+    )
 
 
 def _document_type(rows: Sequence[Row], payable: Decimal | None) -> Any:
     text = " ".join(row.text.casefold() for row in rows[:40])
     if (
-        payable is not None
-        and payable < 0
-        or "credit note" in text
-        and "tax invoice/credit note" not in text
+        (payable is not None and payable < 0)
+        or ("credit note" in text and "tax invoice/credit note" not in text)
         or "gutschrift" in text
     ):
         return "credit_note"

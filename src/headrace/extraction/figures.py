@@ -1,4 +1,4 @@
-"""Every amount of a document with the words that announce it: to its left in the same row, or in the row above or below."""
+"""Every amount of a document with the words that announce it, to its left or in the row above or below."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from headrace.extraction.vocabulary import TAX_WORD, Kind
 
 _CODE_LETTERS = re.compile(r"^[\W\d_]*(?:[A-Z]{1,3}\d?|[a-z])?[\W_]*$")
 _WORDS = re.compile(r"[^\W\d_]{2,}")
-_PHONE = re.compile(r"(?i:\b(?:tel|fax|ph|phone|hp|h/p|tlf|hotline)\b)|\+\d{2}[\s-]\d")
+_PHONE = re.compile(
+    r"(?i:\b(?:tel|te1|fax|ph|phone|hp|h/p|tlf|hotline)\b)[^\d]{0,12}[\d+(][\d\s()+-]{5,}|\+\d{2}[\s-]\d"
+)
 # Worn type: "RM5:00", "7-00" at the end of a row. Never a clock, never a range.
 _ODD_MARK = re.compile(r"(?<=RM)(\d{1,4}):(\d{2})(?![\d:])|(?<![\d:.,-])(\d{1,4})-(00)\s*$")
 _CLOCK = re.compile(r"(?<![\d.,])\d{1,2}:\d{2}(?::\d{2})?(?!\d)")
@@ -26,7 +28,12 @@ _TAX_TABLE = re.compile(
     rf"\b(?:{TAX_WORD})\b.{{0,14}}\b(?:summary|sunnary|analysis|code|breakdown|details?|rate|info)\b|\bsummary\b.{{0,8}}\bamount\b|"
     r"\b(?:summary|amount|amt)\b.{0,14}\b(?:gst|tax|vat)\b\W*(?:\(?rm\)?)?\W*$"
 )
+_TAX_COLUMN = re.compile(
+    rf"\b(?:{TAX_WORD}|net|netto|gross|brutto|satz|rate|base|cuota|ht|ttc|imponibile|imposta|bruto|neto|taux|tipo|amount|amt)\b"
+)
 _LEAVES_TABLE = {Kind.TENDERED, Kind.CHANGE, Kind.PAYABLE, Kind.ROUNDED_TOTAL, Kind.CARD, Kind.SUBTOTAL, Kind.ROUNDING}
+
+_CELL_EDGE = "\x1f"
 
 Position = Literal["right", "below", "above"]
 
@@ -94,7 +101,8 @@ def numbers_of(rows: Sequence[Row], dates: Sequence[FoundDate]) -> list[RowNumbe
         spans.setdefault(found.row, []).append((found.start, found.end))
     out = []
     for row in rows:
-        text = row.text
+        # Numbers do not run over the edge of a cell: "6 | 165.00" is two of them. The mark is still white space.
+        text = _CELL_EDGE.join(cell.text for cell in row.cells)
         for start, end in spans.get(row.index, ()):
             text = text[:start] + "\x00" * (end - start) + text[end:]
         text = _ODD_MARK.sub(lambda m: f"{m[1] or m[3]}.{m[2] or m[4]}", text)
@@ -110,7 +118,7 @@ def convention_of(rows: Sequence[RowNumbers], currency: str | None) -> Conventio
 
 
 def figures_of(rows: Sequence[RowNumbers], convention: Convention) -> list[Figure]:
-    """All amounts in reading order, each with its label; an amount below or above a bare label comes once more, labelled."""
+    """All amounts with their labels; an amount below or above a bare label comes once more, labelled."""
     tables = _tax_tables(rows)
     out: list[Figure] = []
     for entry in rows:
@@ -125,7 +133,7 @@ def _row_figures(entry: RowNumbers, convention: Convention, in_table: bool) -> l
     for number in entry.numbers:
         if number.percent:
             continue
-        between = entry.text[at : number.start]
+        between = entry.text[at : number.start].replace(_CELL_EDGE, " ")
         at = number.end
         if _is_label(between, first=not segments[-1][1]):
             if segments[-1][1] or not segments[-1][0]:
@@ -160,7 +168,8 @@ def _tax_tables(rows: Sequence[RowNumbers]) -> set[int]:
     left = 0
     for entry in rows:
         folded = fold(entry.row.text)
-        if _TAX_TABLE.search(folded) and not any(n.marks for n in entry.numbers):
+        heads = len(set(_TAX_COLUMN.findall(folded)))
+        if (_TAX_TABLE.search(folded) or heads >= 3) and not any(n.marks for n in entry.numbers):
             left = 8
             continue
         if left:
@@ -195,7 +204,7 @@ def _loose_labels(rows: Sequence[RowNumbers], placed: dict[int, list[Figure]]) -
             if (
                 not figures
                 or near.page != entry.row.page
-                or any(f.label_text for f in figures)
+                or any(f.label_text or f.tax_table for f in figures)
                 or gap > 1.6 * entry.row.height
             ):
                 continue

@@ -117,7 +117,8 @@ def label_text(text: str) -> str:
     words = [repair(w) for w in _WORD.findall(fold(text))]
     out: list[str] = []
     for word in words:
-        if out and out[-1] not in WORDS and word not in WORDS and len(out[-1]) + len(word) >= 5:
+        broken = out and not (out[-1].isdigit() or word.isdigit()) and len(out[-1]) + len(word) >= 5
+        if broken and out[-1] not in WORDS and word not in WORDS:
             joined = repair(out[-1] + word)  # "payak le", "tot al"
             if joined in WORDS:
                 out[-1] = joined

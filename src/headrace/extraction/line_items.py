@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """What was bought: rows with an amount in the right column, their names (often on other rows), and quantity x price.
 
 An item is anchored by its amount. Its name stands in the same row, or alone in the row before, or alone in the row
@@ -8,8 +9,8 @@ numbers whose product is the amount: no column heads are needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from headrace.documents.receipt import LineItem
@@ -21,9 +22,31 @@ from headrace.extraction.vocabulary import Kind
 ZERO = Decimal(0)
 MAX_ITEMS = 2000
 _END = {
-    Kind.SUBTOTAL, Kind.TOTAL, Kind.PAYABLE, Kind.GROSS, Kind.NET, Kind.TENDERED, Kind.CHANGE, Kind.ROUNDED_TOTAL, Kind.ROUNDING,
-    Kind.TAX_TOTAL, Kind.CARD, Kind.PAID, Kind.COUNT, Kind.SAVINGS, Kind.POINTS, Kind.TIP, Kind.TIP_SUGGESTION, Kind.CARRIED,
-}  # fmt: skip
+    Kind.SUBTOTAL,
+    Kind.TOTAL,
+    Kind.PAYABLE,
+    Kind.GROSS,
+    Kind.NET,
+    Kind.TENDERED,
+    Kind.CHANGE,
+    Kind.ROUNDED_TOTAL,
+    Kind.ROUNDING,
+    Kind.TAX_TOTAL,
+    Kind.TAX,
+    Kind.SERVICE,
+    Kind.CARD,
+    Kind.PAID,
+    Kind.COUNT,
+    Kind.SAVINGS,
+    Kind.POINTS,
+    Kind.TIP,
+    Kind.TIP_SUGGESTION,
+    Kind.CARRIED,
+}
+_SUMMARY = (Kind.SUBTOTAL, Kind.TOTAL, Kind.PAYABLE, Kind.GROSS)
+_HEADLIKE = re.compile(
+    r"(?i)\b(?:tax inv|invoice|receipt|cashier|date|time|tel|gst|paragon|table|order|terminal|member|customer|staff|server|nip|kasa|kasjer)\b|:"
+)
 _HEAD = re.compile(
     r"\b(?:qty|0ty|quantity|item|items|description|desc|descriptions|price|u/?price|s/price|amount|amt|unit|code|artikel|menge|preis|prix|pu|qte|qtite|produit|precio|importe|"
     r"cant|articulo|unidades|prezzo|aantal|prijs|bedrag|rsp|u\.?p|total|disc|don gia|t\.?tien|sl|tax)\b"
@@ -55,8 +78,6 @@ class Items:
 
     items: tuple[LineItem, ...]
     total: Decimal | None
-    first_row: int
-    last_row: int
 
 
 @dataclass(slots=True)
@@ -69,66 +90,100 @@ class _Anchor:
     numbers: list[Figure]
 
 
-def find_items(rows: Sequence[Row], figures: Sequence[Figure], head_end: int, *, whole_units: bool) -> Items:
+def find_items(rows: Sequence[Row], figures: Sequence[Figure], dated: Collection[int], *, whole_units: bool) -> Items:
     """The line items between the head of the receipt and its first summary row.
 
     Args:
         rows: the whole document.
         figures: its amounts.
-        head_end: the first row that can hold an item.
+        dated: rows that hold a date: they belong to the head.
         whole_units: amounts have no minor units here, so bare numbers in the right column are money.
     """
-    start, stop = _zone(rows, figures, head_end)
     grouped = by_row([f for f in figures if f.position == "right"])
+    money: dict[int, Figure] = {}
+    for row in rows:
+        if row.index not in dated and (right := _money(grouped.get(row.index, []), whole_units)) is not None:
+            money[row.index] = right
+    start, stop = _zone(rows, figures, grouped, money)
+    column = _right_column([money[i] for i in money if start <= i < stop])
     anchors: list[_Anchor] = []
-    loose: list[tuple[int, str, Row]] = []
+    loose: list[tuple[int, str]] = []
     for row in rows[start:stop]:
         mine = grouped.get(row.index, [])
-        money = [f for f in mine if (f.amount.marked or (whole_units and f.last)) and not f.amount.number.measured]
-        right = money[-1] if money else None
-        if right is not None and not _is_detail(row, right, mine, anchors):
+        right = money.get(row.index)
+        if right is not None and right.polygon[1][0] < column - 0.12:
+            right = None
+        if right is not None and not _is_detail(row, mine, anchors):
             anchors.append(_Anchor(row, right, _name_in(row, mine), mine))
-        elif right is None and _NAME.search(row.text):
-            loose.append((row.index, row.text, row))
-        elif anchors and right is not None:
+        elif anchors and (right is not None or (_TIMES.search(row.text) and mine)):
             anchors[-1].numbers.extend(mine)
-        elif right is not None:
-            loose.append((row.index, row.text, row))
+        elif _NAME.search(row.text) and row.index not in dated:
+            loose.append((row.index, row.text))
     if not anchors:
-        return Items((), None, start, stop)
-    _give_names(anchors, loose, start)
-    items = []
+        return Items((), None)
+    _give_names(anchors, loose)
+    items: list[LineItem] = []
     for anchor in anchors[:MAX_ITEMS]:
         item = _item(anchor, len(items) + 1)
         if item is not None:
             items.append(item)
-    total = sum((i.amount for i in items if i.amount is not None), ZERO) if items else None
-    return Items(tuple(items), total, start, stop)
+    return _items(items)
 
 
-def _zone(rows: Sequence[Row], figures: Sequence[Figure], head_end: int) -> tuple[int, int]:
-    """From behind the column heads (or the head) to the first row of the summary."""
-    start = head_end
-    for row in rows[: min(len(rows), head_end + 12)]:
-        heads = set(_HEAD.findall(fold(row.text)))
-        if len(heads) >= 2 and not any(c.isdigit() for c in row.text):
-            start = row.index + 1
-    stop = len(rows)
+def _items(items: Sequence[LineItem]) -> Items:
+    kept = tuple(i if i.line == n else i.model_copy(update={"line": n}) for n, i in enumerate(items, 1))
+    return Items(kept, sum((i.amount for i in kept if i.amount is not None), ZERO) if kept else None)
+
+
+def _money(figures: Sequence[Figure], whole_units: bool) -> Figure | None:
+    """The last amount of a row that is money: with minor units, a currency, or bare where the currency has none."""
+    found = None
     for f in figures:
-        if f.row.index < start or f.label is None or f.row.index >= stop:
+        number = f.amount.number
+        if number.measured or number.percent:
             continue
-        if f.label.kind in _END and f.label.purity >= 0.6 and (f.amount.marked or f.label.kind is not Kind.COUNT):
-            stop = f.row.index
-    for row in rows[start:stop]:
+        printed = f.amount.marked and (number.currency is not None or number.dash or len(number.groups) > 1)
+        if printed or (whole_units and f.last and len(number.groups[0]) <= 6 and f.polygon[0][0] > 0.45):
+            found = f
+    return found
+
+
+def _right_column(amounts: Sequence[Figure]) -> float:
+    """Where the column of amounts ends: the median right edge of the right half of them."""
+    edges = sorted(f.polygon[1][0] for f in amounts)
+    return edges[(3 * len(edges)) // 4] if edges else 1.0
+
+
+def _zone(
+    rows: Sequence[Row], figures: Sequence[Figure], grouped: dict[int, list[Figure]], money: dict[int, Figure]
+) -> tuple[int, int]:
+    """From behind the column heads, or from the first amount and its name, to the first row of the summary."""
+    ends = set()
+    for f in figures:
+        if f.label is None or f.label.kind not in _END or f.label.purity < 0.6 or f.position != "right":
+            continue
+        counted = f.label.kind is Kind.COUNT
+        if counted and f.amount.marked and not f.label.text.startswith(("total", "ttl", "tot")):
+            continue  # "ARTICLE 12.50": an item
+        if f.row.index in money or (counted and f.label.purity >= 0.8 and len(f.row.text) < 40):
+            ends.add(f.row.index)
+    for row in rows:
         label = classify(row.text) if len(row.text) < 30 else None
-        if (
-            label
-            and label.kind in (Kind.SUBTOTAL, Kind.TOTAL, Kind.PAYABLE, Kind.GROSS)
-            and label.purity >= 0.85
-            and row.index > start
-        ):
-            stop = row.index
+        if label and label.kind in _SUMMARY and label.purity >= 0.85:
+            ends.add(row.index)
+    first = next((i for i in money if i not in ends and (i > 0 or _NAME.search(rows[0].text))), None)
+    if first is None:
+        return 0, 0
+    stop = min((i for i in ends if i > first), default=len(rows))
+    heads = [r.index for r in rows[:first] if len(set(_HEAD.findall(fold(r.text)))) >= 2 and r.index not in money]
+    if heads and first - heads[-1] <= 6:
+        return heads[-1] + 1, stop
+    start = first
+    while start > 0 and first - start < 2 and start - 1 not in ends and start - 1 not in money:
+        text = rows[start - 1].text
+        if not _NAME.search(text) or _HEADLIKE.search(text):
             break
+        start -= 1
     return start, stop
 
 
@@ -143,29 +198,23 @@ def _name_in(row: Row, figures: Sequence[Figure]) -> str:
     return name if _NAME.search(name) else ""
 
 
-def _is_detail(row: Row, right: Figure, figures: Sequence[Figure], anchors: Sequence[_Anchor]) -> bool:
+def _is_detail(row: Row, figures: Sequence[Figure], anchors: Sequence[_Anchor]) -> bool:
     """True for a row like `2 Stk x 1,49` that only explains the amount of the row before."""
-    if not anchors:
+    if not anchors or anchors[-1].row.index != row.index - 1 or not anchors[-1].name:
         return False
-    before = anchors[-1]
-    times = _TIMES.search(row.text) or _WEIGHT.search(row.text)
-    if times is None or right.amount.number.negative:
+    if _TIMES.search(row.text) is None and _WEIGHT.search(row.text) is None:
         return False
     numbers = [f.value for f in figures if f.value > 0]
-    if len(numbers) == 2 and before.name and abs(numbers[0] * numbers[1] - before.amount.value) <= Decimal("0.02"):
-        return True
-    return (
-        len(numbers) == 2
-        and before.name != ""
-        and before.row.index == row.index - 1
-        and abs(numbers[0] * numbers[1]) == abs(before.amount.value)
+    amount = abs(anchors[-1].amount.value)
+    return len(numbers) <= 2 and any(
+        abs(a * b - amount) <= Decimal("0.02") for a in numbers for b in numbers if a is not b
     )
 
 
-def _give_names(anchors: Sequence[_Anchor], loose: Sequence[tuple[int, str, Row]], start: int) -> None:
+def _give_names(anchors: Sequence[_Anchor], loose: Sequence[tuple[int, str]]) -> None:
     """Gives rows of words without an amount to the nameless amounts beside them, and the rest to the item above."""
     nameless = [a for a in anchors if not a.name]
-    free = {index: text for index, text, _ in loose}
+    free = dict(loose)
     if not free:
         return
     above = sum(1 for a in nameless if a.row.index - 1 in free)
@@ -208,9 +257,16 @@ def _item(anchor: _Anchor, line: int) -> LineItem | None:
     if (weight := _WEIGHT.search(anchor.row.text)) and quantity is not None and "." in f"{quantity}":
         unit = _UNITS.get(weight[2].lower())
     return LineItem(
-        line=line, description=name[:200], product_code=code[1] if code else None, quantity=quantity, unit_code=unit,
-        unit_price=price, amount=amount, page=anchor.row.page, polygon=anchor.row.polygon(),
-    )  # fmt: skip
+        line=line,
+        description=name[:200],
+        product_code=code[1] if code else None,
+        quantity=quantity,
+        unit_code=unit,
+        unit_price=price,
+        amount=amount,
+        page=anchor.row.page,
+        polygon=anchor.row.polygon(),
+    )
 
 
 def _quantity(anchor: _Anchor, amount: Decimal) -> tuple[Decimal | None, Decimal | None]:
@@ -236,13 +292,25 @@ def _quantity(anchor: _Anchor, amount: Decimal) -> tuple[Decimal | None, Decimal
     return None, None
 
 
-def renumbered(items: Sequence[LineItem]) -> tuple[LineItem, ...]:
-    """The items with their places counted from 1."""
-    return tuple(item.model_copy(update={"line": n}) for n, item in enumerate(items, 1))
+def reconcile(items: Items, targets: Collection[Decimal]) -> Items:
+    """Leaves out, or turns the sign of, the one item or end of the list without which the sum is one of the `targets`.
 
-
-def without(items: Items, amounts: Sequence[Decimal]) -> Items:
-    """The items without those whose amount is one of these (a total that slipped into the zone)."""
-    kept = renumbered([i for i in items.items if i.amount not in amounts])
-    total = sum((i.amount for i in kept if i.amount is not None), ZERO) if kept else None
-    return replace(items, items=kept, total=total)
+    A subtotal that slipped in, a deposit printed twice, a discount without its minus: the printed sums tell.
+    """
+    if items.total is None or items.total in targets or not targets:
+        return items
+    rows = items.items
+    amounts = [i.amount or ZERO for i in rows]
+    for n, amount in enumerate(amounts):
+        if amount and items.total - amount in targets and len(rows) > 1:
+            return _items([i for m, i in enumerate(rows) if m != n])
+    for n, amount in enumerate(amounts):
+        if amount > 0 and items.total - 2 * amount in targets and _DISCOUNT.search(rows[n].description):
+            turned = rows[n].model_copy(update={"amount": -amount})
+            return _items([turned if m == n else i for m, i in enumerate(rows)])
+    for cut in range(2, len(rows)):
+        if sum(amounts[cut:], ZERO) in targets:
+            return _items(rows[cut:])
+        if sum(amounts[:-cut], ZERO) in targets:
+            return _items(rows[:-cut])
+    return items

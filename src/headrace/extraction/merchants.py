@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """Who sold it: the name in the head of the receipt, its tax number, telephone and web page.
 
 The name is the best of the first rows: a legal form (SDN BHD, GmbH, Ltd, S.A.) speaks loudest, then a word of trade, the
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from headrace.documents.text import Polygon
@@ -19,7 +21,7 @@ from headrace.extraction.rows import Row, fold
 _LEGAL = re.compile(
     r"(?i)(?<![^\W\d_])(?:[s5][do0]n\.?\s*,?\s*[bd][hn]?[dou][il1]?\.?|[S5]/[B8]|PLT|S\.B\.|BHD\.?|P(?:TE|VT|TY)\.?\s*LTD\.?|LTD\.?|LIMITED|LLC|L\.L\.C\.|INC\.?|CORP\.?|"
     r"PLC|LLP|GMBH(?:\s*&\s*CO\.?\s*KG)?|AG|KG|OHG|e\.?K\.|S\.?A\.?S\.?|S\.?A\.?R\.?L\.?|S\.A\.U?\.?|S\.?L\.?U?\.(?=\W|$)|S\.?[rR]\.?[lL]\.?|S\.?p\.?A\.?|"
-    r"LDA\.?|LTDA\.?|B\.?V\.?|N\.V\.|Sp\.?\s*z\s*[o0]\.?\s*[o0]\.?(?:\s*Sp\.?\s*[jk]\.?)?|S\.A\.|SIA|UAB|O[UÜ]|A/S|ApS|ASA|AB|Oy|s\.r\.o\.|a\.s\.|"
+    r"LDA\.?|LTDA\.?|B\.?V\.?|N\.V\.|[S5]p\.?\s*z\s*[o0]\.?\s*[o0]\.?(?:\s*Sp\.?\s*[jk]\.?)?|S\.A\.|SIA|UAB|O[UÜ]|A/S|ApS|ASA|AB|Oy|s\.r\.o\.|a\.s\.|"
     r"Kft\.?|S\.?A\.? de C\.?V\.?|P\.?U\.?H\.?|F\.?H\.?U\.?)(?![^\W\d_])|株式会社|有限会社|有限公司|\bТОВ\b|\bООО\b|\bЗАО\b|\bПАО\b"
 )
 # Short forms that are also plain words or initials count only at the end of a row.
@@ -109,7 +111,7 @@ def legal_form(text: str) -> re.Match[str] | None:
     found = None
     for m in _LEGAL.finditer(text):
         if _WEAK_LEGAL.match(m[0]) and (
-            m.start() == 0 and m[0] not in ("SIA",) or _LETTERS.search(text[m.end() :]) and m[0] != "SIA"
+            (m.start() == 0 and m[0] not in ("SIA",)) or (_LETTERS.search(text[m.end() :]) and m[0] != "SIA")
         ):
             continue
         if found is None or text[m.start() - 1 : m.start()] != "(":
@@ -119,8 +121,7 @@ def legal_form(text: str) -> re.Match[str] | None:
 
 def end_of_head(money_rows: Sequence[int], rows: int) -> int:
     """The row where the goods begin: the first with an amount that another follows within three rows."""
-    pairs = zip(money_rows, money_rows[1:], strict=False)
-    return next((first for first, second in pairs if second - first <= 3), rows)
+    return next((first for first, second in pairwise(money_rows) if second - first <= 3), rows)
 
 
 def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCandidate]:
@@ -135,7 +136,7 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
     head = [r for r in rows[:end] if r.page == rows[0].page]
     if not head:
         return []
-    usual = median(r.height for r in rows)
+    usual = max(1e-9, median(r.height for r in rows))
     everything = [re.sub(r"[\W_]+", "", fold(r.text)) for r in rows]
     scored: list[tuple[float, int, str]] = []
     rank = 0
@@ -175,6 +176,7 @@ def _own_words(row: Row) -> str:
             for c in row.cells
             if not _HEADING.search(c.text) and sum(x.isdigit() for x in c.text) * 2 <= len(c.text)
         ]
+        plain = [t for t in plain if not is_address(t) and t.count(",") < 1] or plain
         if plain:
             return " ".join(plain)
     return row.text
@@ -229,7 +231,9 @@ def _score(
         if _REGISTRATION.match(following) or is_address(following) or _TAX_ID.search(following):
             score += 0.8
     if at == 0:
-        score += 0.3
+        score += 0.2
+    if digits >= 4 and not legal:
+        score -= 0.6
     bare = re.sub(r"[\W_]+", "", fold(text))
     if 4 <= len(bare) <= 24 and any(bare in other for other in everything[:at]):
         score -= 0.6  # part of a row above it
@@ -305,6 +309,7 @@ def tidy_name(text: str) -> str:
         text = _TRAILING_NUMBER.sub("", text)
         if text.count(")") > text.count("("):
             text = re.sub(r"\s*\S*\)\s*$", "", text)
+    text = re.sub(r"\b5p\.(?=\s*z\s*o)", "Sp.", text)
     text = re.sub(r"(?<=[a-z])I(?=[a-z])", "l", text)  # WorId
     text = re.sub(r"(?<=[A-Z]-)0\b|(?<=[A-Z])0(?=[A-Z])", "O", text)
     return text.strip(" \t*#=~-_.,:;|<>\"'“”") + ("." if legal and text.rstrip().endswith(".") else "")

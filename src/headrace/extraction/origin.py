@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """Where a receipt comes from: country and language by what is printed on it. They settle date order and shared symbols."""
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def find_payments(
             or f.tax_table
         ):
             continue
-        if payable is not None and f.value > payable or f.value == 0:
+        if (payable is not None and f.value > payable) or f.value == 0:
             continue
         if any(amount == f.value for _, amount in seen):
             continue  # the card slip repeats what the receipt says

@@ -23,6 +23,10 @@ def clean(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in plain).split())
 
 
+# What stands further right is not looked at: no receipt has such rows, and it bounds the cost of every pattern.
+MAX_ROW_CHARACTERS = 400
+
+
 @lru_cache(maxsize=4096)
 def fold(text: str) -> str:
     """Without case and accents, for comparing words; digits and punctuation stay."""
@@ -127,8 +131,10 @@ def rows_of(pages: Sequence[PageText]) -> list[Row]:
 def _cells(line: Line, aspect: float) -> tuple[Cell, ...]:
     """Joins neighbours whose gap is under half a letter's height; `aspect` turns heights into widths."""
     cells: list[Cell] = []
+    room = MAX_ROW_CHARACTERS
     for box in line.boxes:
-        text = clean(box.text)
+        text = clean(box.text[:room])
+        room -= len(text)
         if not text:
             continue
         cell = _cell(box, text)

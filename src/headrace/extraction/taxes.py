@@ -177,7 +177,8 @@ def _lines(rows: Sequence[RowNumbers], figures: Sequence[Figure], total: Decimal
                 code = category if category and category.isupper() and len(category) <= 2 else None
                 found.setdefault(key, TaxLine(category=code, rate=rate, taxable_amount=pair[0], tax_amount=pair[1]))
             elif taxed and len(money) == 1 and label is not None and label.kind in (Kind.TAX, Kind.TAX_TOTAL):
-                if (total is None or money[0] < total * Decimal("0.35")) and not any(k[0] == rate for k in found):
+                plausible = total is None or money[0] < total * Decimal("0.35")
+                if plausible and not any(k[0] == rate for k in found):
                     found[(rate, None)] = TaxLine(rate=rate, tax_amount=money[0])
     complete = {k[0] for k in found if k[1] is not None}
     lines = [line for key, line in found.items() if key[1] is not None or key[0] not in complete]

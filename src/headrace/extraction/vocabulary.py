@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the tables of patterns read better unbroken
 """The words printed beside amounts on receipts, by what they announce, in the languages we read.
 
 Every entry is a small regular expression over *label text*: folded (no case, no accents), words joined by one space, OCR
@@ -213,19 +214,18 @@ UNSPACED_LABELS: tuple[tuple[Kind, str], ...] = (
 )
 
 # Words that are near a label word in spelling, and are something else: they are never "repaired" into a label.
-STRANGERS = frozenset(
-    (
-        "charge charges exchange exchanged orange range chance hotel metal local vital summer comme sauce tender tenders cashier "
-        "cashiers casher cashback taxi text item tea tip top pay cafe carte cart card care bread board beer bier bar barley price rice "
-        "spice slice prize pride paint point print prints pound round found sound mound sale salt sales soda sauna sugar suman "
-        "sumac supreme summit dual deal meal seal total totem netto nestle nett nuts service servings serving surface voucher "
-        "produce product products receive receipt receipts recipe code credit edit debit rabbit remote demise premise person "
-        "persons persone parson baked bake balance balanced betray bonus bones sconto scone scones promo prompt primo "
-        "invoice notice office coffee toffee return returned returns customer custom costume gratis terms thermos vat bat hat "
-        "retour tour detour resto restaurant restaurants rest best test numero nombre number member members menu mane mano "
-        "manor major saved salad shaved amount mount account discount counter count country county court mart market smart "
-        "summary suite juice sushi tuna tunai tunas contact contacts container content cabbage carrot karat kart corte "
-        "montana importer imported impostor bedroom better butter batter bitter letter cadeau cable payer paper player "
-        "quality quantity quantum article articles service bayan bayar bakso bake "
-    ).split()
-)
+_STRANGERS = """
+charge charges exchange exchanged orange range chance hotel metal local vital summer comme sauce tender tenders
+cashier cashiers casher cashback taxi text item tea tip top pay cafe carte cart card care bread board beer bier
+bar barley price rice spice slice prize pride paint point print prints pound round found sound mound sale salt
+sales soda sauna sugar suman sumac supreme summit dual deal meal seal total totem netto nestle nett nuts service
+servings serving surface voucher produce product products receive receipt receipts recipe code credit edit debit
+rabbit remote demise premise person persons persone parson baked bake balance balanced betray bonus bones sconto
+scone scones promo prompt primo invoice notice office coffee toffee return returned returns customer custom
+costume gratis terms thermos vat bat hat retour tour detour resto restaurant restaurants rest best test numero
+nombre number member members menu mane mano manor major saved salad shaved amount mount account discount counter
+count country county court mart market smart summary suite juice sushi tuna tunai tunas contact contacts
+container content cabbage carrot karat kart corte montana importer imported impostor bedroom better butter
+batter bitter letter cadeau cable payer paper player quality quantity quantum article articles bayan bayar bakso
+"""
+STRANGERS = frozenset(_STRANGERS.split())
