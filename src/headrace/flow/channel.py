@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
 from headrace.flow.clock import Clock
-from headrace.flow.errors import Closed, Empty, Ended
+from headrace.flow.errors import Closed, Empty, Ended, Full
 from headrace.flow.gauges import Gauge
 from headrace.flow.slots import Slots
 
@@ -157,10 +157,8 @@ class Sender(_End[T]):
         s = self._way
         if len(s.buffer) < s.room:  # nothing is special: room is negative when anything is
             s.buffer.append((item, s.now()))
-            if s.receivers_waiting:
-                s.receivers_line.advance()
-        else:
-            await self._slots.send(item, deadline_s, self._closed)
+        elif not self._slots.put(item, self._closed):
+            await self._slots.put_later(item, deadline_s)
 
     def try_send(self, item: T) -> None:
         """Sends one item if there is room and nobody waits for it.
@@ -172,10 +170,8 @@ class Sender(_End[T]):
         s = self._way
         if len(s.buffer) < s.room:
             s.buffer.append((item, s.now()))
-            if s.receivers_waiting:
-                s.receivers_line.advance()
-        else:
-            self._slots.try_send(item, self._closed)
+        elif not self._slots.put(item, self._closed):
+            raise Full(f"the channel holds {len(self._slots.buffer)} items and can take no more now", item=item)
 
     def send_blocking(self, item: T, *, deadline_s: float | None = None) -> None:
         """Sends one item from another thread, which waits for room in the same line as everybody else.
@@ -293,11 +289,10 @@ class Receiver(_End[T]):
             Ended: no more comes in, and everything that was in has been received.
         """
         s = self._slots
-        if s.buffer and s.calm:
-            item = s.buffer.popleft()[0]
-            if s.senders_waiting:
-                s.senders_line.advance()
-            return item
+        if len(s.buffer) > s.promised:  # nothing is special: no length is above it when anything is
+            return s.buffer.popleft()[0]
+        if len(s.buffer) > s.claimed:
+            return s.take(1)[0]
         return (await s.recv(1, 0.0))[0]
 
     def try_recv(self) -> T:

@@ -14,12 +14,13 @@ A cancelled waiter gives its slot or claim back; the item itself never moves bef
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from headrace.flow.clock import Clock, LoopClock
-from headrace.flow.errors import Closed, Ended, Full, Refusal
+from headrace.flow.errors import Closed, Ended, Refusal
 from headrace.flow.gauges import Gauge
 from headrace.flow.threads import ThreadDoor
 from headrace.flow.waiters import Waiter, WaitLine
@@ -42,8 +43,10 @@ class _Ask:
 class Slots(Generic[T]):
     """The shared inside of a channel. Its ends read it; only its methods change it, but for the ends' fast paths.
 
-    `room` and `calm` make those fast paths possible: `room` is negative, and `calm` false, whenever anything but a
-    plain append or pop is needed.
+    `room` and `promised` make those fast paths possible: an item may simply be appended while there are fewer than
+    `room`, and popped while there are more than `promised`. Where more is to be done (someone waits, things are
+    weighed, the channel is closed) no number of items meets that. Every change that could make them too generous
+    switches the fast path off at once; `_settle` at the end of an operation switches it on again.
     """
 
     __slots__ = (
@@ -54,11 +57,11 @@ class Slots(Generic[T]):
         "_weigh",
         "_weights",
         "buffer",
-        "calm",
         "capacity",
         "claimed",
         "closed",
         "now",
+        "promised",
         "receivers",
         "receivers_line",
         "receivers_waiting",
@@ -101,6 +104,8 @@ class Slots(Generic[T]):
         self.receivers_waiting = self.receivers_line.waiting
         self.threads: ThreadDoor[T] = ThreadDoor(self, self._loop)
         self._plain = capacity > 0 and weigh is None and gauge is None
+        self.room = -1
+        self.promised = sys.maxsize
         self._settle()
 
     @property
@@ -117,23 +122,25 @@ class Slots(Generic[T]):
 
     # Coming in
 
-    async def send(self, item: T, deadline_s: float | None, sender_closed: bool) -> None:
-        """Puts an item in as soon as there is room; see `Sender.send`."""
+    def put(self, item: T, sender_closed: bool) -> bool:
+        """Puts an item in now, or returns False; see `Sender.try_send`."""
+        if self.room >= 0 and not sender_closed and not self.threads.spare:
+            return False  # the fast path has seen that there is no room, and room is all that this channel needs
         weight = self.weight_of(item)
         try:
-            if not self.admit_now(weight, sender_closed):
-                await self._wait_for_room(weight, deadline_s)
-        except Refusal as refusal:
+            admitted = self.admit_now(weight, sender_closed)
+        except Closed as refusal:
             refusal.item = item
             raise
-        self.fill(item, weight, weight)
+        if admitted:
+            self.fill(item, weight, weight)
+        return admitted
 
-    def try_send(self, item: T, sender_closed: bool) -> None:
-        """Puts an item in now; see `Sender.try_send`."""
+    async def put_later(self, item: T, deadline_s: float | None) -> None:
+        """Waits in line for room, and puts the item in; see `Sender.send`."""
         weight = self.weight_of(item)
         try:
-            if not self.admit_now(weight, sender_closed):
-                raise Full(f"the channel holds {len(self.buffer)} of {self.capacity} items")
+            await self.senders_line.outcome(self.line_up(weight), weight, deadline_s)
         except Refusal as refusal:
             refusal.item = item
             raise
@@ -142,7 +149,7 @@ class Slots(Generic[T]):
     async def reserve(self, weight: int, deadline_s: float | None, sender_closed: bool) -> None:
         """Takes room that `fill` or `unreserve` will end; see `Sender.reserve`."""
         if not self.admit_now(weight, sender_closed):
-            await self._wait_for_room(weight, deadline_s)
+            await self.senders_line.outcome(self.line_up(weight), weight, deadline_s)
             if self.closed:  # granted first, closed in the same tick
                 self.unreserve(weight)
                 raise Closed("the channel is closed")
@@ -166,16 +173,17 @@ class Slots(Generic[T]):
         if self._weigh is not None:
             self._weights.append(weight)
             self.weight += weight
-        self._settle()
         if self.receivers_waiting:
             self.receivers_line.advance()
         if weight < reserved_weight:
             self.senders_line.advance()
+        self._settle()
 
     def unreserve(self, weight: int) -> None:
         """Gives room back that will not be filled."""
         self._unadmit(weight)
         self.senders_line.advance()
+        self._settle()
 
     def unreserve_soon(self, weight: int) -> None:
         """The same for a slot that was forgotten: the collector may run in any thread and in the midst of our code."""
@@ -190,12 +198,10 @@ class Slots(Generic[T]):
     def line_up(self, weight: int) -> Waiter:
         """A place in the line of senders."""
         waiter = self.senders_line.join(weight)
+        self.promised = sys.maxsize
         if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
             self.receivers_line.advance()
         return waiter
-
-    async def _wait_for_room(self, weight: int, deadline_s: float | None) -> None:
-        await self.senders_line.outcome(self.line_up(weight), weight, deadline_s)
 
     def _admit(self, weight: int) -> bool:
         used = len(self.buffer) + self.reserved
@@ -211,13 +217,12 @@ class Slots(Generic[T]):
                 return False
         self.reserved += 1
         self._reserved_weight += weight
-        self._settle()
+        self.room = -1
         return True
 
     def _unadmit(self, weight: int) -> None:
         self.reserved -= 1
         self._reserved_weight -= weight
-        self._settle()
 
     # Going out
 
@@ -226,8 +231,9 @@ class Slots(Generic[T]):
         if self.ended:
             raise Ended
         ask = _Ask(min(max_items, self.capacity or 1), linger_s)
-        if self.receivers_waiting or not self._claim(ask):
+        if len(self.buffer) == self.claimed or not self._claim(ask):
             waiter = self.receivers_line.join(ask)
+            self.room = -1
             if not self.capacity:
                 self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
             try:
@@ -249,7 +255,7 @@ class Slots(Generic[T]):
         if count:
             ask.have += count
             self.claimed += count
-            self.calm = False
+            self.promised = sys.maxsize
         if not ask.have:
             return False
         if ask.have >= ask.want or ask.linger_s <= 0.0 or self.closed or self.senders_waiting:
@@ -274,7 +280,6 @@ class Slots(Generic[T]):
         ask.have = 0
         if ask.timer is not None:
             ask.timer.cancel()
-        self._settle()
 
     def _pop(self, count: int) -> list[T]:
         if count <= 0:
@@ -288,12 +293,11 @@ class Slots(Generic[T]):
         if self._weigh is not None:
             for _ in range(count):
                 self.weight -= self._weights.popleft()
-        if not self._plain or self.closed:
-            self._settle()
         if self.senders_waiting:
             self.senders_line.advance()
         if self.closed and not buffer:
             self.receivers_line.refuse_all(Ended)
+        self._settle()
         return items
 
     # The end
@@ -311,8 +315,9 @@ class Slots(Generic[T]):
             self.receivers_line.refuse_all(Ended)
 
     def _settle(self) -> None:
-        """Brings what is derived up to date."""
-        self.room = self.capacity - self.reserved if self._plain and not self.closed else -1
-        self.calm = self._plain and not self.claimed
-        if self._gauge is not None:
+        """Switches the fast paths on where nothing is special, and shows the depth."""
+        if self._plain:
+            self.room = -1 if self.receivers_waiting or self.closed else self.capacity - self.reserved
+            self.promised = sys.maxsize if self.senders_waiting else self.claimed
+        elif self._gauge is not None:
             self._gauge.set(len(self.buffer))

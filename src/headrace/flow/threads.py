@@ -71,7 +71,7 @@ class ThreadDoor(Generic[T]):
 
     def send(self, item: T, deadline_s: float | None) -> None:
         """See `Sender.send_blocking`."""
-        if threading.get_ident() == self._loop_thread:
+        if threading.get_ident() == self._loop_thread and not self._loop.is_closed():
             raise RuntimeError("send_blocking in the thread of the event loop would wait for itself; use send")
         weight = self._slots.weight_of(item)
         ticket: _Ticket[T] | None = None

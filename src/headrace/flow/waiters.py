@@ -30,13 +30,15 @@ class WaitLine(Generic[Need]):
         give_back: undoes one `take` whose waiter was cancelled before it could run.
     """
 
-    __slots__ = ("_give_back", "_take", "grants", "waiting")
+    __slots__ = ("_give_back", "_new_waiter", "_take", "grants", "waiting")
 
     def __init__(self, take: Callable[[Need], bool], give_back: Callable[[Need], None]) -> None:
         self._take = take
         self._give_back = give_back
         # In order of arrival. Read it freely (its truth is "someone waits"); only the line changes it.
         self.waiting: OrderedDict[Waiter, Need] = OrderedDict()
+        # Of the first loop that waits here: asking for the running one costs as much as all the rest of a place in line.
+        self._new_waiter: Callable[[], Waiter] | None = None
         self.grants = 0  # ever made, for statistics: one wake-up each
 
     def __len__(self) -> int:
@@ -54,10 +56,10 @@ class WaitLine(Generic[Need]):
         """Serves the line from its head for as long as there is enough. Call it whenever something became free."""
         waiting = self.waiting
         while waiting:
-            waiter, need = next(iter(waiting.items()))
+            waiter = next(iter(waiting))
             if waiter.done():  # cancelled, and its task has not run yet
                 del waiting[waiter]
-            elif self._take(need):
+            elif self._take(waiting[waiter]):
                 del waiting[waiter]
                 self.grants += 1
                 waiter.set_result(None)
@@ -66,7 +68,9 @@ class WaitLine(Generic[Need]):
 
     def join(self, need: Need) -> Waiter:
         """Takes a place at the end of the line. The caller must go on to `outcome` without waiting in between."""
-        waiter: Waiter = asyncio.get_running_loop().create_future()
+        if self._new_waiter is None:
+            self._new_waiter = asyncio.get_running_loop().create_future
+        waiter = self._new_waiter()
         self.waiting[waiter] = need
         return waiter
 

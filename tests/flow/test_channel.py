@@ -1,0 +1,528 @@
+"""What a channel promises, one promise at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from headrace.flow import Closed, Empty, Ended, Expired, Full, Gauge, Receiver, Sender, channel
+from headrace.flow.testing import Schedule, assert_nothing_leaked, cancelled_at, run_virtual, turns
+
+Ends = tuple[Sender[Any], Receiver[Any]]
+
+
+def weighed(capacity: int, weight_capacity: int) -> Ends:
+    return channel(capacity, weight_capacity=weight_capacity, weigh=lambda item: item)
+
+
+async def drain(receiver: Receiver[Any]) -> list[Any]:
+    return [item async for item in receiver]
+
+
+def test_items_come_out_in_the_order_in_which_they_went_in() -> None:
+    async def main() -> list[int]:
+        sender, receiver = channel(3)
+
+        async def produce() -> None:
+            with sender:
+                for i in range(100):
+                    await sender.send(i)
+
+        task = asyncio.create_task(produce())
+        items = await drain(receiver)
+        await task
+        return items
+
+    assert run_virtual(main()) == list(range(100))
+
+
+def test_k26_a_bound_of_five_accepts_exactly_five_of_fifty_offers_and_tells_the_others() -> None:
+    """K26: a bound that is off under bursts (triton #5783, rabbitmq #8966)."""
+
+    async def main() -> None:
+        sender, receiver = channel(5)
+        refused: list[int] = []
+
+        async def offer(i: int) -> None:
+            try:
+                sender.try_send(i)
+            except Full as full:
+                refused.append(full.item)
+
+        await asyncio.gather(*(offer(i) for i in range(50)))
+        assert len(refused) == 45
+        assert sender.statistics().depth == 5
+        sender.close()
+        assert sorted(refused + await drain(receiver)) == list(range(50))
+
+    for seed in range(20):
+        run_virtual(main(), schedule=Schedule(seed))
+
+
+def test_a_send_that_finds_no_room_by_its_deadline_is_expired_and_brings_the_item_back() -> None:
+    async def main() -> None:
+        sender, receiver = channel(1)
+        await sender.send("first")
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(Expired) as refused:
+            await sender.send("second", deadline_s=2.5)
+        assert refused.value.item == "second"
+        assert asyncio.get_running_loop().time() - began == pytest.approx(2.5)
+        async with assert_nothing_leaked(sender):
+            assert receiver.try_recv() == "first"
+        with pytest.raises(Empty):
+            receiver.try_recv()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 2])
+def test_close_by_the_receiver_refuses_senders_and_keeps_what_is_buffered_readable(capacity: int) -> None:
+    async def main() -> None:
+        sender, receiver = channel(capacity)
+        for i in range(capacity):
+            sender.try_send(i)
+        waiting = asyncio.create_task(sender.send("late"))
+        await turns(3)
+        receiver.close()
+        with pytest.raises(Closed) as refused:
+            await waiting
+        assert refused.value.item == "late"
+        with pytest.raises(Closed) as at_once:
+            sender.try_send("later")
+        assert at_once.value.item == "later"
+        assert await drain(receiver) == list(range(capacity))
+        with pytest.raises(Ended):
+            await receiver.recv()
+        with pytest.raises(Ended):
+            receiver.try_recv()
+
+    run_virtual(main())
+
+
+def test_the_channel_closes_with_the_last_of_its_cloned_senders() -> None:
+    async def main() -> None:
+        sender, receiver = channel(4)
+        clone = sender.clone()
+        sender.close()
+        sender.close()
+        with pytest.raises(Closed) as refused:
+            sender.try_send(0)
+        assert refused.value.item == 0
+        with pytest.raises(Closed):
+            await sender.send(0)
+        with pytest.raises(Closed):
+            sender.clone()
+        assert not clone.closed
+        await clone.send(1)
+        waiting = asyncio.create_task(drain(receiver))
+        await turns(3)
+        clone.close()
+        assert await waiting == [1]
+
+    run_virtual(main())
+
+
+def test_the_channel_stays_open_until_the_last_of_its_cloned_receivers_closes() -> None:
+    async def main() -> None:
+        sender, receiver = channel(4)
+        clone = receiver.clone()
+        receiver.close()
+        sender.try_send(1)
+        clone.close()
+        with pytest.raises(Closed):
+            sender.try_send(2)
+        assert clone.try_recv() == 1
+
+    run_virtual(main())
+
+
+def test_every_waiting_receiver_is_told_when_the_channel_ends() -> None:
+    async def main() -> None:
+        sender, receiver = channel(4)
+        waiting = [asyncio.create_task(receiver.recv()) for _ in range(3)]
+        await turns(3)
+        sender.close()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(result) for result in results] == [Ended] * 3
+
+    run_virtual(main())
+
+
+def test_a_rendezvous_lets_an_item_in_only_for_a_receiver_that_waits() -> None:
+    async def main() -> None:
+        sender, receiver = channel(0)
+        with pytest.raises(Full):
+            sender.try_send(1)
+        sending = asyncio.create_task(sender.send(1))
+        await turns(5)
+        assert not sending.done()
+        assert sender.statistics().depth == 0
+        assert await receiver.recv() == 1
+        await sending
+
+        receivers = [asyncio.create_task(receiver.recv()) for _ in range(2)]
+        await turns(2)
+        sender.try_send(2)
+        sender.try_send(3)
+        with pytest.raises(Full):
+            sender.try_send(4)
+        assert await asyncio.gather(*receivers) == [2, 3]
+
+    run_virtual(main())
+
+
+def test_the_weight_of_all_items_stays_within_its_capacity() -> None:
+    async def main() -> None:
+        sender, receiver = weighed(10, 10)
+        sender.try_send(4)
+        sender.try_send(6)
+        with pytest.raises(Full):
+            sender.try_send(1)
+        assert sender.statistics().weight == 10
+        assert receiver.try_recv() == 4
+        sender.try_send(3)
+        assert sender.statistics().weight == 9
+
+    run_virtual(main())
+
+
+def test_an_item_heavier_than_the_whole_capacity_is_let_in_when_the_channel_is_empty() -> None:
+    async def main() -> None:
+        sender, receiver = weighed(10, 10)
+        sender.try_send(1)
+        heavy = asyncio.create_task(sender.send(1000))
+        light = asyncio.create_task(sender.send(2))
+        await turns(5)
+        assert not heavy.done()
+        assert not light.done()  # it would fit, but it came later
+        assert await receiver.recv() == 1
+        await heavy
+        assert not light.done()
+        assert await receiver.recv() == 1000
+        await light
+        assert await receiver.recv() == 2
+        assert sender.statistics().weight == 0
+
+    run_virtual(main())
+
+
+def test_those_behind_a_heavy_head_go_on_when_it_gives_up() -> None:
+    async def main() -> None:
+        sender, _receiver = weighed(10, 10)
+        sender.try_send(5)
+        heavy = asyncio.create_task(sender.send(9))
+        light = asyncio.create_task(sender.send(2))
+        await turns(3)
+        heavy.cancel()
+        await light
+        assert sender.statistics().weight == 7
+
+    run_virtual(main())
+
+
+def test_a_reserved_slot_counts_as_taken_until_it_is_filled_or_released() -> None:
+    async def main() -> None:
+        sender, receiver = channel(2)
+        slot = await sender.reserve()
+        sender.try_send("a")
+        with pytest.raises(Full):
+            sender.try_send("b")
+        slot.send("c")
+        with pytest.raises(ValueError, match="before"):
+            slot.send("d")
+        assert [receiver.try_recv(), receiver.try_recv()] == ["a", "c"]
+        with await sender.reserve():
+            assert sender.statistics().reserved == 1
+        assert sender.statistics().reserved == 0
+
+    run_virtual(main())
+
+
+def test_a_slot_of_a_channel_that_closed_brings_the_item_back() -> None:
+    async def main() -> None:
+        sender, receiver = channel(2)
+        slot = await sender.reserve()
+        receiver.close()
+        with pytest.raises(Closed) as refused:
+            slot.send("late")
+        assert refused.value.item == "late"
+        assert sender.statistics().reserved == 0
+
+    run_virtual(main())
+
+
+def test_a_slot_takes_no_item_heavier_than_what_was_reserved_and_gives_back_what_is_lighter() -> None:
+    async def main() -> None:
+        sender, _ = weighed(10, 10)
+        slot = await sender.reserve(weight=8)
+        with pytest.raises(ValueError, match="reserved for a weight of 8"):
+            slot.send(9)
+        waiting = asyncio.create_task(sender.send(5))
+        await turns(3)
+        assert not waiting.done()
+        slot.send(3)
+        await waiting
+        assert sender.statistics().weight == 8
+
+    run_virtual(main())
+
+
+def test_a_forgotten_slot_comes_back_with_a_warning() -> None:
+    async def main() -> None:
+        sender, _ = channel(1)
+        slot = await sender.reserve()
+        waiting = asyncio.create_task(sender.send(1))
+        await turns(3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del slot
+        assert [w.category for w in caught] == [ResourceWarning]
+        await waiting
+
+    run_virtual(main())
+
+
+def test_recv_many_takes_what_is_there_and_no_more_than_asked() -> None:
+    async def main() -> None:
+        sender, receiver = channel(8)
+        for i in range(6):
+            sender.try_send(i)
+        assert await receiver.recv_many(4) == [0, 1, 2, 3]
+        assert await receiver.recv_many(4) == [4, 5]
+        with pytest.raises(ValueError, match="at least one"):
+            await receiver.recv_many(0)
+
+    run_virtual(main())
+
+
+def test_recv_many_lingers_from_the_first_item_on_and_stops_when_it_has_enough() -> None:
+    async def main() -> None:
+        sender, receiver = channel(8)
+        loop = asyncio.get_running_loop()
+
+        async def produce() -> None:
+            for i in range(8):
+                await asyncio.sleep(1.0)
+                await sender.send(i)
+
+        task = asyncio.create_task(produce())
+        assert await receiver.recv_many(8, linger_s=2.5) == [0, 1, 2]
+        assert loop.time() == pytest.approx(3.5)
+        assert await receiver.recv_many(2, linger_s=100.0) == [3, 4]
+        assert loop.time() == pytest.approx(5.0)
+        sender.close()
+        with pytest.raises(Closed):
+            await task
+
+    run_virtual(main())
+
+
+def test_a_lingering_receiver_does_not_keep_a_sender_waiting() -> None:
+    async def main() -> None:
+        sender, receiver = weighed(100, 10)
+        receiving = asyncio.create_task(receiver.recv_many(100, linger_s=1000.0))
+        await turns(3)
+        await sender.send(6)
+        await sender.send(6)
+        assert await receiving == [6]
+        assert asyncio.get_running_loop().time() == 0.0
+
+    run_virtual(main())
+
+
+def test_a_cancelled_recv_many_leaves_what_came_while_it_lingered_to_the_others() -> None:
+    async def main() -> None:
+        sender, receiver = channel(8)
+        lingering = asyncio.create_task(receiver.recv_many(8, linger_s=1000.0))
+        await turns(3)
+        sender.try_send(1)
+        sender.try_send(2)
+        other = asyncio.create_task(receiver.recv())
+        await turns(3)
+        assert not other.done()
+        lingering.cancel()
+        assert await other == 1
+        assert receiver.try_recv() == 2
+
+    run_virtual(main())
+
+
+def test_statistics_tell_depth_waiters_and_the_age_of_the_oldest() -> None:
+    async def main() -> None:
+        sender, receiver = channel(2)
+        sender.try_send("a")
+        await asyncio.sleep(3)
+        sender.try_send("b")
+        waiting = asyncio.create_task(sender.send("c"))
+        await asyncio.sleep(2)
+        s = receiver.statistics()
+        assert (s.depth, s.limit, s.waiting_senders, s.oldest_age_s) == (2, 2, 1, 5.0)
+        receiver.try_recv()
+        await waiting
+        assert receiver.statistics().oldest_age_s == 2.0
+        assert await receiver.recv_many(9) == ["b", "c"]
+        receiving = asyncio.create_task(receiver.recv())
+        await turns(3)
+        s = receiver.statistics()
+        assert (s.depth, s.waiting_receivers, s.oldest_age_s) == (0, 1, 0.0)
+        sender.close()
+        with pytest.raises(Ended):
+            await receiving
+
+    run_virtual(main())
+
+
+def test_the_depth_gauge_follows_every_change() -> None:
+    async def main() -> None:
+        gauge = Gauge("depth")
+        seen: list[float] = []
+        gauge.watch(seen.append)
+        sender, receiver = channel(3, depth_gauge=gauge)
+        sender.try_send(1)
+        await sender.send(2)
+        await receiver.recv()
+        receiver.try_recv()
+        depths = [seen[0]] + [now for before, now in itertools.pairwise(seen) if now != before]
+        assert depths == [0, 1, 2, 1, 0]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"capacity": -1},
+        {"capacity": 1, "weight_capacity": 5},
+        {"capacity": 1, "weigh": len},
+        {"capacity": 1, "weigh": len, "weight_capacity": 0},
+    ],
+)
+def test_a_channel_that_makes_no_sense_is_not_made(options: dict[str, Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="capacity"):
+            channel(**options)
+
+    run_virtual(main())
+
+
+def test_a_negative_weight_is_refused() -> None:
+    async def main() -> None:
+        sender, _ = weighed(10, 10)
+        with pytest.raises(ValueError, match="weigh"):
+            sender.try_send(-1)
+        assert sender.statistics().depth == 0
+
+    run_virtual(main())
+
+
+async def _send_all(sender: Sender[int], accepted: list[int]) -> None:
+    for i in range(12):
+        await sender.send(i)
+        accepted.append(i)
+
+
+async def _reserve_all(sender: Sender[int], accepted: list[int]) -> None:
+    for i in range(12):
+        with await sender.reserve(weight=i) as slot:
+            await asyncio.sleep(0)
+            slot.send(i)
+            accepted.append(i)
+
+
+@pytest.mark.parametrize("work", [_send_all, _reserve_all])
+@pytest.mark.parametrize("make", [lambda: channel(0), lambda: channel(1), lambda: channel(2), lambda: weighed(9, 1)])
+def test_a_sender_cancelled_at_any_await_has_sent_exactly_what_it_knows_of(
+    make: Callable[[], Ends], work: Callable[[Sender[int], list[int]], Awaitable[None]]
+) -> None:
+    async def main(at: int) -> bool:
+        sender, receiver = make()
+        accepted: list[int] = []
+        consumer = asyncio.create_task(drain(receiver))
+        async with assert_nothing_leaked(sender):
+            struck = await cancelled_at(at, work(sender, accepted))  # type: ignore[arg-type]
+            sender.close()
+            received = await consumer
+        # The one item on its way when the cancellation came may not be in the channel either.
+        assert received == accepted
+        return struck
+
+    at = 0
+    while run_virtual(main(at)):
+        at += 1
+    assert at > 2
+
+
+@pytest.mark.parametrize("linger_s", [0.0, 1.0])
+@pytest.mark.parametrize("capacity", [0, 1, 2, 8])
+def test_a_receiver_cancelled_at_any_await_loses_nothing(capacity: int, linger_s: float) -> None:
+    async def main(at: int) -> bool:
+        sender, receiver = channel(capacity)
+        received: list[int] = []
+
+        async def produce() -> None:
+            with sender:
+                for i in range(8):
+                    await asyncio.sleep(0.4)
+                    await sender.send(i)
+
+        async def consume() -> None:
+            while True:
+                try:
+                    items = await receiver.recv_many(3, linger_s=linger_s)
+                except Ended:
+                    return
+                received.extend(items)
+
+        task = asyncio.create_task(produce())
+        async with assert_nothing_leaked(sender):
+            struck = await cancelled_at(at, consume())
+            received.extend(await drain(receiver))
+            await task
+        assert received == list(range(8))
+        return struck
+
+    at = 0
+    while run_virtual(main(at)):
+        at += 1
+    assert at > 2
+
+
+def test_k16_a_timeout_on_receive_never_loses_an_item() -> None:
+    """K16: a timeout on receive loses an item (asyncio #201, #343; anyio #146)."""
+
+    async def main(schedule: Schedule) -> None:
+        sender, receiver = channel(4)
+        received: list[int] = []
+
+        async def produce() -> None:
+            with sender:
+                for i in range(1000):
+                    if schedule.random.random() < 0.5:
+                        await asyncio.sleep(schedule.random.random())
+                    await sender.send(i)
+
+        task = asyncio.create_task(produce())
+        timeouts = 0
+        while True:
+            try:
+                async with asyncio.timeout(schedule.random.random() * 0.5):
+                    item = await receiver.recv()
+            except TimeoutError:
+                timeouts += 1
+            except Ended:
+                break
+            else:
+                received.append(item)
+        await task
+        assert received == list(range(1000))
+        assert timeouts > 50
+
+    for seed in range(5):
+        schedule = Schedule(seed)
+        run_virtual(main(schedule), schedule=schedule)

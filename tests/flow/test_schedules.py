@@ -1,0 +1,320 @@
+"""Thousands of seeded schedules: ready callbacks in random order, cancellations at random awaits.
+
+A failure names its seed; `run_virtual(main(schedule), schedule=Schedule(seed, ...))` with that seed replays it. The
+number of schedules per primitive can be raised with HEADRACE_TEST_SCHEDULES for a soak.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from headrace.flow import Closed, Ended, Expired, Full, Permit, Permits, Rate, RateLimit, Receiver, Sender, channel
+from headrace.flow.testing import Deadlock, Schedule, assert_nothing_leaked, outcome_of, run_virtual, turns
+
+SCHEDULES = int(os.environ.get("HEADRACE_TEST_SCHEDULES", "600"))
+# What a strike or a deadline may do to a task of these scenarios; anything else is a fault.
+EXPECTED = (asyncio.CancelledError, Expired, Closed, Ended, TimeoutError)
+Scenario = Callable[[Schedule], Coroutine[Any, Any, None]]
+
+
+def run_schedules(scenario: Scenario, count: int = SCHEDULES) -> None:
+    for seed in range(count):
+        schedule = Schedule(seed, cancel_probability=(0.0, 0.02, 0.1)[seed % 3])
+        run_virtual(scenario(schedule), schedule=schedule)
+
+
+def raise_unexpected(results: list[Any]) -> None:
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, EXPECTED):
+            raise result
+
+
+def assert_sound(sender: Sender[Any]) -> None:
+    """The bounds hold, and nobody sleeps while what he waits for is free."""
+    s = sender.statistics()
+    slots = sender._slots
+    used, weight = s.depth + s.reserved, s.weight + slots._reserved_weight
+    assert 0 <= slots.claimed <= s.depth, s
+    assert not s.limit or used <= s.limit, s
+    assert s.weight_limit is None or used <= 1 or weight <= s.weight_limit, s
+    if any(w.done() for line in (slots.senders_line, slots.receivers_line) for w in line.waiting):
+        return  # someone was cancelled and has not run yet: his turn brings the line forward
+    head = slots.senders_line.head()
+    if head is not None and s.limit:
+        assert used, f"a sender waits for an empty channel: {s}"
+        assert used == s.limit or (s.weight_limit is not None and weight + head > s.weight_limit), s
+    if head is not None and not s.limit:
+        assert s.waiting_receivers <= s.reserved, f"a sender and a receiver wait for each other: {s}"
+    if s.waiting_receivers:
+        assert s.depth == slots.claimed, f"a receiver waits while there is an item: {s}"
+
+
+async def _channel_scenario(schedule: Schedule) -> None:
+    r = schedule.random
+    capacity = r.choice([0, 1, 2, 5])
+    weights = r.random() < 0.4 and capacity > 0
+    sender, receiver = (
+        channel(capacity, weight_capacity=4, weigh=lambda item: 1 + item % 3) if weights else channel(capacity)
+    )
+    sent: list[int] = []
+    received: list[int] = []
+    numbers = iter(range(10**6))
+
+    async def produce(end: Sender[int]) -> None:
+        with end:
+            for _ in range(r.randint(1, 12)):
+                item = next(numbers)
+                way = r.randrange(5)
+                if way == 0:
+                    with await end.reserve(weight=3 if weights else 0) as slot:
+                        await asyncio.sleep(r.choice([0, 0.1]))
+                        slot.send(item)
+                elif way == 1:
+                    try:
+                        end.try_send(item)
+                    except Full:
+                        await asyncio.sleep(0.1)
+                        continue
+                elif way == 2:
+                    try:
+                        await end.send(item, deadline_s=0.1)
+                    except Expired:
+                        continue
+                else:
+                    await end.send(item)
+                sent.append(item)
+                assert_sound(end)
+
+    async def consume(end: Receiver[int]) -> None:
+        while True:
+            way = r.randrange(4)
+            if way == 0:
+                received.extend(await end.recv_many(r.randint(1, 4), linger_s=r.choice([0.0, 0.3])))
+            elif way == 1:
+                try:
+                    async with asyncio.timeout(0.1):
+                        item = await end.recv()
+                except TimeoutError:
+                    continue
+                received.append(item)
+            else:
+                received.append(await end.recv())
+            assert_sound(sender)
+            if r.random() < 0.3:
+                await asyncio.sleep(0.05)
+
+    async with assert_nothing_leaked(sender):
+        ends = [sender.clone() for _ in range(r.randint(1, 4))]
+        producers = [schedule.victim(produce(end)) for end in ends]
+        consumers = [schedule.victim(consume(receiver)) for _ in range(r.randint(1, 3))]
+        survivor = asyncio.create_task(consume(receiver))
+        results = await asyncio.gather(*producers, return_exceptions=True)
+        for end in [sender, *ends]:  # whoever was struck before his first step has closed nothing
+            end.close()
+        results += await asyncio.gather(*consumers, survivor, return_exceptions=True)
+        raise_unexpected(results)
+        assert isinstance(results[-1], Ended)
+    assert sorted(received) == sorted(sent)
+    assert len(set(received)) == len(received)
+
+
+def test_no_item_is_lost_or_doubled_and_nobody_sleeps_in_vain() -> None:
+    run_schedules(_channel_scenario, 2 * SCHEDULES)
+
+
+async def _one_to_one_scenario(schedule: Schedule) -> None:
+    r = schedule.random
+    sender, receiver = channel(r.choice([0, 1, 3]))
+    sent: list[int] = []
+    received: list[int] = []
+
+    async def produce() -> None:
+        for i in range(20):
+            await sender.send(i)
+            sent.append(i)
+
+    async def consume() -> None:
+        while True:
+            received.extend(await receiver.recv_many(r.randint(1, 3), linger_s=r.choice([0.0, 0.2])))
+
+    producer = schedule.victim(produce())
+    while not producer.done():
+        # A consumer that is struck is followed by the next: the order of items must not show it.
+        consumer = schedule.victim(consume())
+        await asyncio.wait([producer, consumer], return_when=asyncio.FIRST_COMPLETED)
+        consumer.cancel()
+        await outcome_of(consumer)
+    sender.close()
+    received.extend([item async for item in receiver])
+    assert received == sent == list(range(len(sent)))
+
+
+def test_one_sender_and_one_receiver_at_a_time_keep_the_order_under_any_cancellation() -> None:
+    run_schedules(_one_to_one_scenario)
+
+
+async def _permit_scenario(schedule: Schedule) -> None:
+    r = schedule.random
+    limit = r.randint(1, 3)
+    permits = Permits(limit, limit_bytes=10)
+    held: list[Permit] = []
+
+    def check() -> None:
+        s = permits.statistics()
+        # More is held than the tasks hold only for grants whose task has not run yet.
+        assert s.held >= sum(p.count for p in held)
+        assert len(held) <= 1 or (s.held <= limit and s.held_bytes <= 10), s
+        line = permits._line
+        head = line.head()
+        if head is not None and not any(waiter.done() for waiter in line.waiting):
+            fits = s.held + head.items <= limit and s.held_bytes + head.size_bytes <= 10
+            assert s.held, "someone waits while nothing is held"
+            assert not fits, (s, head)
+
+    async def work() -> None:
+        for _ in range(r.randint(1, 6)):
+            try:
+                permit = await permits.acquire(
+                    r.randint(1, 2), r.choice([0, 4, 25]), deadline_s=r.choice([None, None, 0.2])
+                )
+            except Expired:
+                continue
+            with permit:
+                held.append(permit)
+                try:
+                    check()
+                    await asyncio.sleep(r.choice([0, 0.1]))
+                finally:
+                    held.remove(permit)
+
+    async with assert_nothing_leaked(permits):
+        tasks = [schedule.victim(work()) for _ in range(r.randint(2, 6))] + [asyncio.create_task(work())]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        raise_unexpected(results)
+    s = permits.statistics()
+    assert (s.held, s.held_bytes) == (0, 0)
+
+
+def test_no_permit_is_lost_or_doubled_and_nobody_sleeps_while_one_is_free() -> None:
+    run_schedules(_permit_scenario, 2 * SCHEDULES)
+
+
+async def _k17_scenario(schedule: Schedule) -> None:
+    permits = Permits(1)
+    async with assert_nothing_leaked(permits):
+        held = await permits.acquire()
+        waiting = [asyncio.create_task(permits.acquire()) for _ in range(3)]
+        await turns(4)
+        steps: list[Callable[[], Any]] = [held.done, waiting[0].cancel, waiting[1].cancel]
+        schedule.random.shuffle(steps)
+        for step in steps:
+            asyncio.get_running_loop().call_soon(step)
+        results = await asyncio.gather(*[outcome_of(_use(task)) for task in waiting])
+        assert results[2] is True  # the one that nobody cancelled runs
+
+
+async def _use(task: asyncio.Task[Permit]) -> bool:
+    with await task:
+        return True
+
+
+def test_k17_release_and_cancel_in_the_same_tick_in_all_orders() -> None:
+    """K17: 1 permit, 3 waiters, release and cancel in the same tick: the next waiter runs, free + held = total."""
+    run_schedules(_k17_scenario, 200)
+
+
+async def _rate_scenario(schedule: Schedule) -> None:
+    r = schedule.random
+    rate = Rate(per_s=r.choice([0.5, 3.0, 100.0]), burst=r.choice([1.0, 4.0]))
+    limit = RateLimit(rate)
+    loop = asyncio.get_running_loop()
+    grants: list[tuple[float, int]] = []
+
+    async def take() -> None:
+        for _ in range(r.randint(1, 5)):
+            count = r.randint(1, 2)
+            try:
+                await limit.acquire(count, deadline_s=r.choice([None, None, 0.3]))
+            except Expired:
+                continue
+            grants.append((loop.time(), count))
+            await asyncio.sleep(r.choice([0, 0.5, 3]))
+
+    async with assert_nothing_leaked(limit):
+        tasks = [schedule.victim(take()) for _ in range(r.randint(1, 5))] + [asyncio.create_task(take())]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        raise_unexpected(results)
+    for i, (began, first) in enumerate(grants):
+        total = 0
+        for ended, count in grants[i:]:
+            total += count
+            assert total <= max(rate.burst, first) + rate.per_s * (ended - began) + 1 + 1e-6
+    s = limit.statistics()
+    assert s.wakeups <= s.granted + 2 * len(tasks) * 5  # no storm: an extra one only for who gave up
+
+
+def test_a_rate_holds_in_every_window_and_strands_nobody() -> None:
+    run_schedules(_rate_scenario)
+
+
+def test_a_seed_replays_the_same_run() -> None:
+    async def trace(schedule: Schedule) -> list[str]:
+        log: list[str] = []
+
+        async def work(name: str) -> None:
+            try:
+                for i in range(5):
+                    await asyncio.sleep(0)
+                    log.append(f"{name}{i}")
+            except asyncio.CancelledError:
+                log.append(f"{name}-")
+                raise
+
+        await asyncio.gather(*(schedule.victim(work(n)) for n in "abcde"), return_exceptions=True)
+        return log
+
+    def run(seed: int) -> list[str]:
+        schedule = Schedule(seed, cancel_probability=0.05)
+        return run_virtual(trace(schedule), schedule=schedule)
+
+    runs = [run(seed) for seed in range(20)]
+    assert runs == [run(seed) for seed in range(20)]
+    assert len({tuple(r) for r in runs}) > 15
+    assert any("-" in entry for entry in itertools.chain(*runs))
+
+
+def test_a_waiter_whom_nobody_will_wake_is_found() -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Deadlock) as found:
+        run_virtual(main(), schedule=Schedule(7))
+    assert "seed 7" in found.value.__notes__[0]
+
+
+def test_virtual_time_jumps_and_real_time_does_not_pass() -> None:
+    async def main() -> float:
+        await asyncio.gather(*(asyncio.sleep(s) for s in (3600, 7200, 1)))
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == pytest.approx(7200)
+
+
+def test_what_is_left_behind_is_named() -> None:
+    async def main() -> None:
+        permits = Permits(1)
+        with await permits.acquire(), pytest.raises(AssertionError, match="held in PermitStatistics"):
+            async with assert_nothing_leaked(permits):
+                pass
+        with pytest.raises(AssertionError, match="task sleeper"):
+            async with assert_nothing_leaked():
+                task = asyncio.create_task(asyncio.sleep(1000), name="sleeper")
+        task.cancel()
+
+    run_virtual(main())
