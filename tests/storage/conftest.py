@@ -29,6 +29,6 @@ def sqlite(tmp_path: Path, empty_database: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    made: Store = MemoryStore(tmp_path) if request.param == "memory" else request.getfixturevalue("sqlite")
+def store(request: pytest.FixtureRequest) -> Store:
+    made: Store = MemoryStore() if request.param == "memory" else request.getfixturevalue("sqlite")
     return made

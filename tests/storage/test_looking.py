@@ -124,7 +124,11 @@ def test_kept_bytes_are_what_a_replay_reads(store: Store, tmp_path: Path) -> Non
     (again,) = store.replay()
     document = store.pending(again.batch_id)[0]
     assert (document.kind, document.uri) == ("blob", str(source))
-    assert Path(document.path.decode()).read_bytes() == b"the original"
+    assert document.path == sha256.encode()
+    assert blobs.path(document.path.decode()).read_bytes() == b"the original"
+    commit_next(store, again, failed=[str(source)])
+    (third,) = store.replay()
+    assert store.pending(third.batch_id)[0].path == sha256.encode()
 
 
 def test_more_dead_letters_than_a_page_are_all_replayed(store: Store) -> None:

@@ -16,7 +16,8 @@ class Document:
         batch_id: the batch it was handed in with.
         position: its place in the batch, from 1.
         uri: what it is called, for people and for `source.uri`; printable text, never used to open anything.
-        path: where its bytes are, as the operating system spells it (any bytes but NUL).
+        path: where its bytes are, as the operating system spells it (any bytes but NUL); for kind `blob`, the hex
+            SHA-256 that the blob store keeps them under.
         kind: `file`, `archive-member` or `blob`: what `source.kind` says.
         size_bytes: as last seen; 0 when it is not known yet.
         attempts: how many attempts were charged so far.

@@ -10,13 +10,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from headrace.documents.document import Document, document_id
 from headrace.documents.entry import Entry, FirstSeen, Head, parse_voucher
 from headrace.documents.status import DocumentState, EntryKind, Verdict
-from headrace.storage.blobs import blob_path
 from headrace.storage.errors import BatchNotDone, HeadMoved, UnknownBatch, UnknownDocument
 from headrace.storage.store import (
     REPLAY_KEY,
@@ -55,10 +53,9 @@ class _Batch:
 
 
 class MemoryStore:
-    """A `Store` that forgets. Kept blobs are looked for under `workspace`, as the others do."""
+    """A `Store` that forgets."""
 
-    def __init__(self, workspace: Path = Path()) -> None:
-        self._workspace = workspace
+    def __init__(self) -> None:
         self._batches: list[_Batch] = []
         self._heads: dict[str, Head] = {}
         self._books: dict[str, list[Entry]] = {}
@@ -346,12 +343,9 @@ class MemoryStore:
     def _document(self, of: _Batch, position: int) -> Document:
         document = of.documents[position - 1]
         name, batch = document.name, of.batch
-        path = name.path
-        if name.kind == "blob":
-            path = bytes(blob_path(self._workspace / "blobs", path.decode()))
         name_id = document_id(batch.book, batch.batch_id, position)
         return Document(
-            name_id, batch.batch_id, position, name.uri, path, name.kind, name.size_bytes, document.attempts
+            name_id, batch.batch_id, position, name.uri, name.path, name.kind, name.size_bytes, document.attempts
         )
 
     def _record(self, batch_id: int, position: int) -> DocumentRecord:

@@ -15,7 +15,6 @@ from sqlalchemy.exc import DBAPIError
 from headrace.documents.document import Document, document_id
 from headrace.documents.status import DocumentState
 from headrace.storage import tables
-from headrace.storage.blobs import blob_path
 from headrace.storage.errors import StorageFull, StoreUnavailable, UnknownBatch
 
 QUEUED = str(DocumentState.QUEUED)
@@ -78,15 +77,12 @@ class SqlPart:
 
     def _document(self, book: str, row: Row[Any]) -> Document:
         """A row of `documents` as the workers get it."""
-        path = row.path
-        if row.kind == BLOB:
-            path = bytes(blob_path(self._workspace / "blobs", path.decode()))
         return Document(
             document_id(book, row.batch_id, row.position),
             row.batch_id,
             row.position,
             row.uri,
-            path,
+            row.path,
             row.kind,
             row.size_bytes,
             row.attempts,

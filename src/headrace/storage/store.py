@@ -53,7 +53,8 @@ class Registration:
 
     Attributes:
         uri: printable text.
-        path: as the operating system spells it; for kind `blob` the hex SHA-256 of a blob.
+        path: as the operating system spells it; for kind `blob` the hex SHA-256 of a blob, here and in every `Document`
+            that the store gives (`Blobs.path` says where that is: a workspace may be moved).
         kind: `file`, `archive-member`, `blob`.
         size_bytes, mtime_ns: as last seen; 0 when not known.
         external_id: the caller's own id of it (`{"id": ...}` in a manifest).
@@ -343,7 +344,7 @@ class Store(RegisterStore, WorkStore, BookStore, ReadStore, Protocol):
 
         There is one for each batch that the failures are from, with its book, date and settings, and the key
         `REPLAY_KEY` + its number. The old failure stays where it is; the new document is another one with `replay_of`
-        set. A kept blob is read in place of the original path.
+        set. Where bytes were kept, its kind is `blob`, in place of the original path.
 
         Raises:
             UnknownDocument: an id that is no dead letter, or was replayed already; nothing was registered.
