@@ -26,6 +26,10 @@ def work(job: Job) -> Any:
     return FAULTS[job.kind](job)
 
 
+def work_or_echo(item: Any) -> Any:
+    return work(item) if isinstance(item, Job) else item
+
+
 def double(n: int) -> int:
     return 2 * n
 
@@ -164,6 +168,8 @@ FAULTS: dict[str, Callable[[Job], Any]] = {
     "lambda": lambda job: lambda: 1,
     "lock": lambda job: threading.Lock(),
     "return": lambda job: job.argument,
+    "make": lambda job: globals()[job.argument](),
+    "much": lambda job: b"x" * job.argument,
     "bloat": _bloat,
     "leak": _leak,
     "close-descriptors": _close_descriptors,

@@ -52,6 +52,32 @@ def run_map(
     return asyncio.run(go())
 
 
+class SharedPool:
+    """One pool for many tests, each of which runs a map in it; whatever they do to it, it must serve the next."""
+
+    def __init__(self, function: Callable[[Any], Any], workers: int = 2) -> None:
+        self._runner = asyncio.Runner()
+        self.pool: WorkerPool[Any, Any] = WorkerPool.of(function, workers=workers)
+        self._runner.run(self.pool.__aenter__())
+
+    def run_map(self, source: Any, **options: Any) -> Run:
+        async def go() -> Run:
+            run = Run()
+            async with asyncio.timeout(LIMIT_S):
+                try:
+                    async for outcome in self.pool.map(source, **{"window": 16, **options}):
+                        run.outcomes.append(outcome)
+                except ValueError as error:
+                    run.error = error
+            return run
+
+        return self._runner.run(go())
+
+    def close(self) -> None:
+        self._runner.run(self.pool.__aexit__())
+        self._runner.close()
+
+
 async def until(condition: Callable[[], Any], *, within_s: float = 10.0) -> None:
     """Returns as soon as the condition is true."""
     async with asyncio.timeout(within_s):
