@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,16 @@ def _data(batch: Batch, accounts: Accounts) -> dict[str, Any]:
     }
 
 
+def _sources(batch: Batch) -> str:
+    """What the batch was started with, where its settings say so; else its key."""
+    try:
+        told = json.loads(batch.settings_json).get("sources")
+    except (ValueError, AttributeError):
+        told = None
+    is_replay = batch.key.startswith("replay:")
+    return ", ".join(map(str, told)) if told and isinstance(told, list) and not is_replay else batch.key
+
+
 def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, left_out: int) -> None:
     """Prints a line for each batch with its accounting identity, then the heads of the books and the dead letters."""
     from rich import box
@@ -67,7 +78,7 @@ def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, le
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("State", "Adds up"):
         table.add_column(name, no_wrap=True)
-    table.add_column("Sources", overflow="ellipsis", no_wrap=True, style="dim")
+    table.add_column("Sources", overflow="fold", style="dim")  # the only one that gives way on a narrow terminal
     for batch, accounts in shown:
         total = number(accounts.accepted) + ("" if batch.listed else "+")
         counts = (accounts.succeeded, accounts.partial, accounts.duplicates, accounts.failed, accounts.in_flight)
@@ -77,7 +88,7 @@ def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, le
             *(number(count) for count in counts),
             batch.state,
             Text("yes") if accounts.holds else Text("NO", style="bold red"),
-            Text(shorten(batch.key, 60)),
+            Text(shorten(_sources(batch), 48)),
         )
     console.print(table)
     if left_out:
