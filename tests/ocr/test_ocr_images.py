@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
-from drawn_pages import PAPER_PX, draw_receipt, encoded, exif_with_orientation, stored_with_orientation
+from drawn_pages import LINES, PAPER_PX, draw_receipt, encoded, exif_with_orientation, stored_with_orientation
 from PIL import Image, ImageFile
 
 from headrace.documents.errors import CorruptDocument, DocumentError, ImageTooLarge
@@ -56,7 +56,7 @@ def test_lossy_formats_give_the_same_ink(kind: str) -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF", "AVIF"])
 def test_all_eight_orientations_give_the_same_upright_page(kind: str, orientation: int) -> None:
     receipt = draw_receipt()
     stored = stored_with_orientation(receipt, orientation)
@@ -213,6 +213,15 @@ def test_an_honest_scan_of_a_hundred_megapixels_passes_reduced() -> None:
     assert (page.width_px, page.height_px) == (12_000, 9_000)
     assert min(page.pixels.shape[:2]) <= 1.5 * WORKING_SHORT_SIDE_PX
     assert page.pixels.shape[1] / page.pixels.shape[0] == pytest.approx(12 / 9, rel=0.01)
+
+
+def test_a_page_too_large_for_colour_is_read_in_gray() -> None:
+    slip = draw_receipt(LINES * 40, width=1080, letter_px=60).convert("RGB")
+    assert slip.width * slip.height > 16_000_000
+    for kind in ("JPEG", "PNG"):
+        page = read_image(encoded(slip, kind))
+        assert page.pixels.ndim == 2
+        assert_same_page(page, slip, share=0.005)
 
 
 def test_the_memory_limit_counts_what_decoding_needs_not_what_the_file_has() -> None:

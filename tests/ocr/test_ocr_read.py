@@ -99,25 +99,25 @@ def test_all_eight_orientations_give_the_same_boxes(write, tesseract_engine: Eng
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", ["rapidocr", "tesseract"])
-def test_a_slip_taller_than_any_engine_takes_is_read_to_its_last_line(
-    write, name: str, request: pytest.FixtureRequest
+@pytest.mark.parametrize(("name", "rows"), [("rapidocr", 12_000), ("tesseract", 33_000)])
+def test_a_slip_taller_than_the_engine_takes_is_read_to_its_last_line(
+    write, name: str, rows: int, request: pytest.FixtureRequest
 ) -> None:
-    """A slip of 33,000 rows. Tesseract refuses it whole; a detector shown it whole would see letters of two pixels."""
+    """Tesseract refuses 32,768 rows; a detector shown 12,000 rows whole would see letters of a few pixels."""
     engine: Engine = request.getfixturevalue(f"{name}_engine")
     # Large, sparse print keeps the test short: what matters is the height and the seams.
-    items = [f"ITEM {n:02d} {n}.25" for n in range(1, 33)]
-    slip = Image.new("L", (1080, 33_000), 255)
+    items = [f"ITEM {n:02d} {n}.25" for n in range(1, 1 + rows // 1_000)]
+    slip = Image.new("L", (1080, rows), 255)
     for n, item in enumerate([*items, "TOTAL 536.00"]):
         line = draw_receipt([item], width=1080, letter_px=110)
-        slip.paste(line.crop((0, 150, 1080, 400)), (0, round(n * 32_600 / len(items))))
+        slip.paste(line.crop((0, 150, 1080, 400)), (0, round(n * (rows - 300) / len(items))))
     document = read_document(write(encoded(slip, "PNG")), engine)
     found = texts(document)
-    assert document.pages[0].height_px == 33_000
+    assert document.pages[0].height_px == rows
     digits = [
         re.sub(r"\D", "", text.split()[-1]) for text in found
     ]  # Tesseract sees a comma for a point here and there
-    assert digits == [f"{n}25" for n in range(1, 33)] + ["53600"]
+    assert digits == [f"{n}25" for n in range(1, 1 + rows // 1_000)] + ["53600"]
 
 
 def test_a_tall_page_reaches_the_engine_in_bands_of_bounded_size(write) -> None:

@@ -26,9 +26,10 @@ from headrace.ocr.limits import ReadLimits, check_size, reduction
 from headrace.ocr.orientation import UPRIGHT, read_orientation, swaps_sides, turn_upright
 
 # Bytes of memory per pixel: Pillow's own, and those of the copy that the conversion to gray or RGB makes.
-_BYTES_PER_PIXEL = {"1": 2, "L": 1, "P": 5, "LA": 8, "PA": 8, "I;16": 4, "I;16B": 4, "I;16L": 4, "I": 8, "F": 8}
-_BYTES_PER_PIXEL |= {"RGB": 4, "RGBA": 8, "RGBX": 8, "CMYK": 8, "YCbCr": 8, "LAB": 8, "HSV": 8}
+_BYTES_PER_PIXEL = {"1": 2, "L": 1, "P": 5, "LA": 11, "PA": 11, "I;16": 4, "I;16B": 4, "I;16L": 4, "I": 8, "F": 8}
+_BYTES_PER_PIXEL |= {"RGB": 4, "RGBA": 9, "RGBX": 8, "CMYK": 8, "YCbCr": 8, "LAB": 8, "HSV": 8}
 _JPEG_DRAFT_SCALES = (8, 4, 2)
+_MAX_COLOUR_PIXELS = 16_000_000
 
 
 class TiffImage(TiffImageFile):
@@ -137,9 +138,9 @@ def decode(image: Image.Image, kind: str, limits: ReadLimits, *, page: int) -> P
         image.load()
         # After loading, because a TIFF is turned by Pillow while it loads and a PNG may say it after its pixels.
         orientation = read_orientation(image)[0]
-        if kind in (media.HEIC, media.AVIF):
+        if kind == media.HEIC:
             orientation, warnings = UPRIGHT, ()
-        pixels = to_pixels(image, reduction(*image.size))
+        pixels = to_pixels(image, reduction(*image.size), gray=_too_large_for_colour(width, height))
         if kind == media.TIFF:
             pixels, width, height = _square_pixels(image, pixels, width, height, turned=swaps_sides(before))
     if isinstance(image, EndedJpeg) and image.ended_early:
@@ -155,18 +156,33 @@ def _check_before_decoding(image: Image.Image, limits: ReadLimits, page: int) ->
         raise CorruptDocument(f"an image of {width} x {height} pixels", page=page)
     bytes_per_pixel: float = _BYTES_PER_PIXEL.get(image.mode, 8)
     if isinstance(image, JpegImageFile):
-        factor = reduction(width, height)
-        scale = next((s for s in _JPEG_DRAFT_SCALES if s <= factor), 1)
-        if scale > 1:
-            image.draft(image.mode, (width // scale, height // scale))
-            bytes_per_pixel *= (image.size[0] * image.size[1]) / (width * height)
-        if image.info.get("progressive"):
-            # All coefficients of a progressive JPEG are in memory at once, 2 bytes each, at full size.
-            bytes_per_pixel += 2 * len(image.getbands())
+        bytes_per_pixel = _draft(image)
     check_size(limits, width, height, bytes_per_pixel, page=page)
 
 
-def to_pixels(image: Image.Image, factor: int = 1) -> Pixels:
+def _draft(image: JpegImageFile) -> float:
+    """Lets a JPEG be decoded small, and in gray where colour would be dropped; the bytes needed per pixel of its size.
+
+    Decoding at 1/2, 1/4 or 1/8 leaves out the fine frequencies before they cost anything: several times faster.
+    """
+    width, height = image.size
+    factor = reduction(width, height)
+    scale = next((s for s in _JPEG_DRAFT_SCALES if s <= factor), 1)
+    image.draft("L" if _too_large_for_colour(width, height) else image.mode, (width // scale, height // scale))
+    bytes_per_pixel = _BYTES_PER_PIXEL.get(image.mode, 8) * (image.size[0] * image.size[1]) / (width * height)
+    if image.info.get("progressive"):
+        # All coefficients of a progressive JPEG are in memory at once, at full size and 2 bytes each.
+        shares = [across * down for _, across, down, _ in image.layer]
+        bytes_per_pixel += 2 * sum(shares) / max(shares)
+    return bytes_per_pixel
+
+
+def _too_large_for_colour(width: int, height: int) -> bool:
+    """Whether the page, once reduced, is so large that it is kept in gray: a third of the memory, the same text."""
+    return width * height > _MAX_COLOUR_PIXELS * reduction(width, height) ** 2
+
+
+def to_pixels(image: Image.Image, factor: int = 1, *, gray: bool = False) -> Pixels:
     """The pixels of a loaded image as 8-bit gray or RGB on white, each side divided by `factor`.
 
     16-bit values are shifted by what their largest value needs: a plain conversion would clip them all to white.
@@ -174,11 +190,10 @@ def to_pixels(image: Image.Image, factor: int = 1) -> Pixels:
     mode = image.mode
     if mode in ("I", "F") or mode.startswith("I;16"):
         return _reduced(Image.fromarray(_to_eight_bits(np.asarray(image))), factor)
-    if mode in ("1", "L"):
-        return _reduced(image.convert("L"), factor)
     if image.has_transparency_data:
-        return _on_white(image, factor)
-    return _reduced(image if mode == "RGB" else image.convert("RGB"), factor)
+        image = _on_white(image)
+    wanted = "L" if gray or mode in ("1", "L") else "RGB"
+    return _reduced(image if image.mode == wanted else image.convert(wanted), factor)
 
 
 def _reduced(image: Image.Image, factor: int) -> Pixels:
@@ -195,14 +210,12 @@ def _to_eight_bits(values: Any) -> Pixels:
     return np.asarray(np.maximum(values, 0) >> shift, np.uint8)
 
 
-def _on_white(image: Image.Image, factor: int) -> Pixels:
+def _on_white(image: Image.Image) -> Image.Image:
     """Ink may be in the alpha channel only: without paper under it the whole page would be black."""
     rgba = image.convert("RGBA")
-    if factor > 1:
-        rgba = rgba.reduce(factor)
     paper = Image.new("RGB", rgba.size, "white")
     paper.paste(rgba, mask=rgba.getchannel("A"))
-    return np.asarray(paper)
+    return paper
 
 
 def _square_pixels(
@@ -220,8 +233,13 @@ def _square_pixels(
         return pixels, width, height
     rows, columns = pixels.shape[:2]
     if stretch > 1:
-        rows, height = round(rows * stretch), round(height * stretch)
+        height = round(height * stretch)
     else:
-        columns, width = round(columns / stretch), round(width / stretch)
+        width = round(width / stretch)
+    # A page that is large already is squared by making its finer side smaller.
+    if (stretch > 1) == (pixels.size < _MAX_COLOUR_PIXELS):
+        rows = max(1, round(rows * stretch))
+    else:
+        columns = max(1, round(columns / stretch))
     resized = Image.fromarray(pixels).resize((columns, rows), Image.Resampling.BILINEAR)
     return np.asarray(resized), width, height

@@ -73,9 +73,12 @@ class ImagePages:
                 if self.count > 1:
                     with broken_content(self._kind, number):
                         self._image.seek(number - 1)
-                yield decode(self._image, self._kind, self._limits, page=number)
+                page: Page = decode(self._image, self._kind, self._limits, page=number)
             except DocumentError as error:
-                yield error
+                page = error
+            if self.count == 1:
+                self._image.close()  # the decoder's own copy of the pixels, while the page is being recognised
+            yield page
 
     def _count_frames(self) -> int:
         """Walks the directories, not the pixels. A broken one is counted: it becomes a page failure later."""

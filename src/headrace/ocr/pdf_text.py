@@ -21,7 +21,7 @@ MIN_CHARACTERS = 16
 MIN_CHARACTERS_OVER_SCAN = 120
 """Over an image that fills the page, fewer than this are what a scanner program wrote in the margin."""
 
-_MAX_CHARACTERS = 50_000
+_MAX_CHARACTERS = 20_000  # a dense A4 page has 5,000
 _SCAN_AREA = 0.5
 _MAX_JUNK = 0.2
 
