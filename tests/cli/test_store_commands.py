@@ -208,6 +208,13 @@ def test_status_shows_progress_identity_heads_and_dead_letters(run: Run) -> None
     assert told["books"][0]["sequence"] == 5
 
 
+def test_status_is_readable_on_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = run("status")[1]
+    assert "Batch 1, finished: 4/4 done (2 succeeded, 1 duplicates, 1 failed)" in " ".join(out.split())
+    assert "Batch 2, open: 1/2+ done (1 succeeded, 1 in flight)" in out
+
+
 def test_status_works_while_a_run_writes(run: Run, workspace: Path) -> None:
     with SqliteStore.open(workspace) as store:
         store.open_batch("main", "third", "2026-03-04", "{}")

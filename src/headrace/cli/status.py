@@ -11,10 +11,13 @@ import typer
 from headrace.cli.workspace import JsonOption, WorkspaceOption, open_to_read, write_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from headrace.documents.entry import Head
     from headrace.storage.store import Accounts, Batch
 
 _LATEST = 20
+_TABLE_COLUMNS = 108  # what the table needs; a narrower terminal gets two lines for each batch
 
 
 def status(
@@ -62,17 +65,49 @@ def _sources(batch: Batch) -> str:
 
 def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, left_out: int) -> None:
     """Prints a line for each batch with its accounting identity, then the heads of the books and the dead letters."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     from headrace.cli.console import output_console
-    from headrace.cli.formats import number, shorten
+    from headrace.cli.formats import number
 
     console = output_console()
     if not shown:
         console.print("No batch in this workspace yet; headrace run starts one.")
         return
+    (_print_table if console.width >= _TABLE_COLUMNS else _print_lines)(console, shown)
+    if left_out:
+        console.print(f"{number(left_out)} earlier batches are left out; --all shows them", style="dim")
+    for head in books:
+        console.print(Text(f"Book {head.book}: {number(head.sequence)} entries, head {head.entry_hash}"))
+    if dead:
+        letters = "1 dead letter waits" if dead == 1 else f"{number(dead)} dead letters wait"
+        console.print(f"{letters}: headrace dead list")
+
+
+def _print_lines(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
+    from rich.text import Text
+
+    from headrace.cli.formats import number, shorten
+
+    for batch, accounts in shown:
+        done = f"{number(accounts.done)}/{number(accounts.accepted)}" + ("" if batch.listed else "+")
+        counts = {
+            name: getattr(accounts, name) for name in ("succeeded", "partial", "duplicates", "failed", "in_flight")
+        }
+        told = ", ".join(f"{number(count)} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+        console.print(Text(f"Batch {batch.batch_id}, {batch.state}: {done} done ({told or 'empty'})"))
+        if not accounts.holds:
+            console.print(Text("  the counters do NOT add up", style="bold red"))
+        console.print(Text(f"  {shorten(_sources(batch), console.width - 2)}", style="dim"))
+
+
+def _print_table(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from headrace.cli.formats import number, shorten
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("Batch", "Done", "Succeeded", "Partial", "Duplicates", "Failed", "In flight"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -91,10 +126,3 @@ def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, le
             Text(shorten(_sources(batch), 48)),
         )
     console.print(table)
-    if left_out:
-        console.print(f"{number(left_out)} earlier batches are left out; --all shows them", style="dim")
-    for head in books:
-        console.print(Text(f"Book {head.book}: {number(head.sequence)} entries, head {head.entry_hash}"))
-    if dead:
-        letters = "1 dead letter waits" if dead == 1 else f"{number(dead)} dead letters wait"
-        console.print(f"{letters}: headrace dead list")
