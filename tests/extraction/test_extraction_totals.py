@@ -138,6 +138,12 @@ def test_a_total_in_the_table_of_taxes_is_not_the_total() -> None:
     assert (line.rate, line.taxable_amount, line.tax_amount) == (Decimal(6), Decimal("165.00"), Decimal("9.90"))
 
 
+def test_a_total_that_cash_and_change_contradict_is_a_conflict() -> None:
+    total = read(*HEAD, "TOTAL | 31.75", "CASH | 50.00", "CHANGE | 10.25").payable_amount
+    assert (total.value, total.status) == (Decimal("31.75"), "conflict")
+    assert total.confidence <= 0.4
+
+
 def test_an_ambiguous_total_says_so_and_keeps_the_other_reading() -> None:
     fields = read("CORNER CAFE LLC", "TOTAL | 1.234")
     assert fields.payable_amount.status == "ambiguous"

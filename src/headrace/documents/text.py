@@ -151,23 +151,30 @@ class _Placed:
 
 
 def _placed(boxes: Sequence[Box], aspect: float) -> list[_Placed]:
-    heights, wide = [], []
+    heights: list[float] = []
+    wide: list[tuple[float, float, float]] = []  # x, y and slope of the boxes that are long enough to show one
     for box in boxes:
         (x0, y0), (x1, y1), (_, y2), (_, y3) = box.polygon
         # The upright part of the side edges: the letters alone, without the rise of a slanted box.
         heights.append(max(1e-6, (abs(y3 - y0) + abs(y2 - y1)) / 2))
         if (x1 - x0) * aspect > 2.5 * heights[-1]:
-            wide.append(((y0 + y1 + y2 + y3) / 4, (y1 - y0) / (x1 - x0)))
-    wide.sort()
-    places = [y for y, _ in wide]
+            wide.append((*_centre(box), (y1 - y0) / (x1 - x0)))
+    slant = median(slope for _, _, slope in wide) if wide else 0.0
+    # Nearest means nearest down the straightened page, or the two ends of a slanted row would not be neighbours.
+    ranked = sorted((y - slant * x, slope) for x, y, slope in wide)
+    levels = [level for level, _ in ranked]
     placed = []
     for box, height in zip(boxes, heights, strict=True):
-        x, y = sum(p[0] for p in box.polygon) / 4, sum(p[1] for p in box.polygon) / 4
-        at = bisect_left(places, y)
-        low = max(0, min(at - _NEIGHBOURS // 2, len(wide) - _NEIGHBOURS))
-        near = [slope for _, slope in wide[low : low + _NEIGHBOURS]]
+        x, y = _centre(box)
+        at = bisect_left(levels, y - slant * x)
+        low = max(0, min(at - _NEIGHBOURS // 2, len(ranked) - _NEIGHBOURS))
+        near = [slope for _, slope in ranked[low : low + _NEIGHBOURS]]
         placed.append(_Placed(box, x, y, height, median(near) if near else 0.0))
     return placed
+
+
+def _centre(box: Box) -> Point:
+    return sum(x for x, _ in box.polygon) / 4, sum(y for _, y in box.polygon) / 4
 
 
 def _beside(a: Box, b: Box) -> bool:

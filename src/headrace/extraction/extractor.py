@@ -29,7 +29,7 @@ from headrace.extraction.checks import check
 from headrace.extraction.currencies import CurrencyEvidence, marks_in, meanings, weigh
 from headrace.extraction.dates import ChosenDate, FoundDate, choose_date, choose_time, find_dates
 from headrace.extraction.fields import alternatives, amount_field, plain_amount, source_of, text_field, trust
-from headrace.extraction.figures import Figure, RowNumbers, convention_of, figures_of, numbers_of
+from headrace.extraction.figures import Figure, convention_of, figures_of, numbers_of
 from headrace.extraction.line_items import Items, find_items, reconcile
 from headrace.extraction.origin import countries, language
 from headrace.extraction.payments import find_payments
@@ -134,7 +134,18 @@ def _payable(totals: Totals) -> AmountField:
         return amount_field(best.value, None, 0.6, "total.rounded", others)
     tier = (best.figure.kind or Kind.AMOUNT).name.lower().replace("_", "-")
     rule = f"total.{tier}.confirmed" if best.confirmed else f"total.{tier}"
-    return amount_field(best.value, best.figure, 0.4 if ambiguous else confidence, rule, others, ambiguous=ambiguous)
+    field = amount_field(best.value, best.figure, 0.4 if ambiguous else confidence, rule, others, ambiguous=ambiguous)
+    if not ambiguous and not best.confirmed and _cash_disagrees(totals, best.value):
+        return field.model_copy(update={"status": "conflict", "confidence": min(field.confidence, 0.4)})
+    return field
+
+
+def _cash_disagrees(totals: Totals, payable: Decimal) -> bool:
+    """Money given less change is printed, and comes out elsewhere by more than a rounding."""
+    if totals.tendered is None or totals.change is None:
+        return False
+    given = totals.tendered.value - totals.change.value
+    return given > 0 and abs(given - payable) > Decimal("0.05")
 
 
 def _gross(totals: Totals) -> AmountField:
@@ -327,6 +338,3 @@ def _document_type(rows: Sequence[Row], payable: Decimal | None) -> Any:
     ):
         return "invoice"
     return "receipt"
-
-
-__all__ = ["RowNumbers", "extract"]
