@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -17,6 +19,7 @@ from headrace.cli.options import run_options
 if TYPE_CHECKING:
     from headrace.ingest.runtime import Ended
     from headrace.ingest.settings import RunSettings
+    from headrace.ingest.snapshot import RunSummary
     from headrace.ingest.sources import Source
 
 OUTPUT, SHOWN = "Output", "What is shown"
@@ -103,7 +106,7 @@ def run(
     parsed = (
         parse_sources(
             sources or [],
-            stdin=sys.stdin.buffer,
+            stdin=standard_input() if "-" in (sources or ()) else io.BytesIO(),
             workspace=settings.workspace,
             max_member_bytes=settings.max_document_bytes,
         )
@@ -130,15 +133,41 @@ def run(
         job = Run(settings, bounds, parsed, output=output, overwrite=overwrite, resume=resume, replay=replay)
         ended = asyncio.run(run_batch(job, progress.update))
     if summary_json:
-        from dataclasses import asdict
-
-        summary_json.write_text(json.dumps(asdict(ended.summary), indent=1))
+        write_summary(summary_json, ended.summary)
     if not quiet:
         show(ended, settings, parsed, progress, json_logs=json_logs)
     if ended.error is not None:
-        typer.echo(f"headrace: {ended.error}", err=True)
+        typer.echo(f"headrace: {getattr(ended.error, 'strerror', None) or ended.error}", err=True)
         return getattr(ended.error, "exit_code", ExitCode.OUTPUT)
+    if settings.fail_fast and ended.signal is None:  # that it stopped is what was asked for; the failure counts
+        return exit_code(replace(ended.summary, interrupted=False), strict=settings.strict)
     return exit_code(ended.summary, ended.signal, strict=settings.strict)
+
+
+def standard_input() -> BinaryIO:
+    """A reader of its own for descriptor 0.
+
+    A thread may be left waiting for the next name. Were it inside `sys.stdin`, Python could not close that at its end,
+    and would abort the process.
+    """
+    try:
+        return open(0, "rb", closefd=False)
+    except OSError as error:
+        raise typer.BadParameter(f"standard input cannot be read: {error.strerror}") from error
+
+
+def write_summary(path: Path, summary: RunSummary) -> None:
+    """Writes the summary as JSON.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    from headrace.ingest.output import OutputError
+
+    try:
+        path.write_text(json.dumps(asdict(summary), indent=1))
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def show(ended: Ended, settings: RunSettings, sources: list[Source], progress: object, *, json_logs: bool) -> None:
@@ -147,8 +176,6 @@ def show(ended: Ended, settings: RunSettings, sources: list[Source], progress: o
     from headrace.cli.summary import render
 
     if json_logs:
-        from dataclasses import asdict
-
         sys.stderr.write(json.dumps({"event": "summary", **asdict(ended.summary)}) + "\n")
         return
     render(message_console(), ended.summary)

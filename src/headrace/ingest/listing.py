@@ -4,7 +4,11 @@ An ordered source (manifest, archive, standard input) is registered as it is rea
 again and compared, name by name, before anything new is added: a list that changed since is not silently mixed in. An
 unordered one (folder, glob) is staged in the store, sorted there on disk, and settled in one transaction.
 
-A batch that runs a finished one again stages every source, so that the store can leave out what is done and unchanged.
+A batch that runs a finished one again stages every source, so that the store can leave out what is done and unchanged;
+there, a list on standard input is read to its end before its first document is.
+
+Sources block: a file system hangs, nobody writes to a pipe. So they are iterated in a thread of their own, which is
+left behind when it does not hear that the listing was stopped.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from headrace.documents.document import document_id
 from headrace.documents.errors import DocumentError
 from headrace.flow import Closed, Ended, Receiver, Sender, channel
 from headrace.ingest.accept import spool
+from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.reading import UNREADABLE, unreadable
 from headrace.ingest.sources import Found, Source, SourceError
@@ -27,6 +33,8 @@ from headrace.storage.errors import StorageFull
 from headrace.storage.store import Batch, Registration, Store
 
 _LINGER_S = 0.05
+_HEARS_STOP_S = 0.5
+"""A thread that iterates a source looks between two names; one that takes longer than this is blocked."""
 
 
 class SourceChanged(SourceError):
@@ -75,6 +83,8 @@ class Listing:
         self._skip_done = skip_done
         self._changed = asyncio.Event()
         self._stop = threading.Event()
+        self._stopped = asyncio.Event()
+        self._names: Receiver[Registration] | None = None
 
     async def more_than(self, registered: int) -> None:
         """Waits until more documents are registered, or the listing is over. Cancelled: nothing changes."""
@@ -85,6 +95,9 @@ class Listing:
     def stop(self) -> None:
         """Takes no more names; what is registered stays registered."""
         self._stop.set()
+        self._stopped.set()
+        if self._names is not None:
+            self._names.close()  # who waits for the next name sees the end of them
         self.finished = True
         self._changed.set()
 
@@ -97,6 +110,8 @@ class Listing:
         try:
             start = 1
             for index, source in enumerate(self._sources):
+                if self._stop.is_set():
+                    break
                 end = settled[index].last + 1 if index in settled else None
                 if end is None or source.key.startswith("stdin"):
                     await self._list(index, source, start, end)
@@ -112,7 +127,9 @@ class Listing:
     async def _list(self, index: int, source: Source, start: int, end: int | None) -> None:
         """Registers one source. Its documents begin at position `start`; `end` is one past them when it is settled."""
         if not source.ordered or self._skip_done:
-            await self._database.call(partial(self._stage, source, index))
+            # Staging has a file of its own beside the database, so it does not get into the way of its thread.
+            store = await self._database.call(lambda store: store)
+            await self._unless_stopped(in_daemon_thread(partial(self._stage, source, index, store)))
         else:
             await self._register_in_order(source, start, end)
         if end is None and not self._stop.is_set():
@@ -138,8 +155,8 @@ class Listing:
         known_to = end or self.registered + 1
         ends: tuple[Sender[Registration], Receiver[Registration]] = channel(self._read_ahead)
         sender, receiver = ends
-        reading = _in_thread(partial(self._read_names, sender, source, known_to - start))
-        position = start
+        reading = in_daemon_thread(partial(self._read_names, sender, source, known_to - start))
+        position, self._names = start, receiver
         with receiver:
             while names := await _next(receiver, self._read_ahead):
                 known, new = names[: max(0, known_to - position)], names[max(0, known_to - position) :]
@@ -150,9 +167,21 @@ class Listing:
                     await self._database.call(partial(_register, self._batch.batch_id, new))
                     self._advance(position + len(names) - 1)
                 position += len(names)
-        await reading
+        await self._unless_stopped(reading)
         if position < known_to and not self._stop.is_set():
             raise SourceChanged(f"{source.key} has fewer names than when {self._started()}")
+
+    async def _unless_stopped(self, work: asyncio.Future[None]) -> None:
+        """Waits for a thread and raises what it raised; one that blocks when the listing is stopped is left behind."""
+        stopped = asyncio.create_task(self._stopped.wait())
+        try:
+            either: set[asyncio.Future[Any]] = {work, stopped}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work}, timeout=_HEARS_STOP_S)
+        finally:
+            stopped.cancel()
+        if work.done():
+            work.result()
 
     def _read_names(self, sender: Sender[Registration], source: Source, known: int) -> None:
         """Runs in its own thread, since file systems and pipes block. Bytes of known members are not stored again."""
@@ -199,27 +228,3 @@ async def _next(receiver: Receiver[Registration], at_most: int) -> list[Registra
 
 def _register(batch_id: int, names: Sequence[Registration], store: Store) -> None:
     store.register(batch_id, names)
-
-
-def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
-    """Runs work in a daemon thread: a read of standard input that never returns must not hold up the exit."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-
-    def finish(error: BaseException | None) -> None:
-        if not future.done():
-            future.set_result(None) if error is None else future.set_exception(error)
-
-    def run() -> None:
-        error = None
-        try:
-            work()
-        except BaseException as caught:
-            error = caught
-        try:
-            loop.call_soon_threadsafe(finish, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
-
-    threading.Thread(target=run, name="headrace-lister", daemon=True).start()
-    return future

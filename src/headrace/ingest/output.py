@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 from headrace.documents.entry import Entry
 
@@ -22,14 +22,21 @@ _FIRST_BYTES = b'{"kind":"'  # how each of our lines starts
 
 
 class OutputError(Exception):
-    """The output cannot be written, or is somebody else's file. Exit code 5."""
+    """The output cannot be written, or is somebody else's file."""
+
+    exit_code: ClassVar[int] = 5
 
 
 class JsonLines:
-    """Writes entries as lines to a file or to standard output; whole lines only, flushed after each group."""
+    """Writes entries as lines to a file or to standard output; whole lines only, nothing is held back.
+
+    Attributes:
+        target: where to, as the user wrote it.
+        may_block: whoever reads it can hold up `write` (a pipe, a terminal): not to be called in an event loop.
+    """
 
     def __init__(self, target: str, *, overwrite: bool = False) -> None:
-        """Opens the target.
+        """Opens the target; changes nothing in it before `last_entry`.
 
         Args:
             target: a path, or `-` for standard output.
@@ -39,31 +46,35 @@ class JsonLines:
             OutputError: the path cannot be written.
         """
         self.target = target
-        self._whole = target == "-" or (os.path.exists(target) and not os.path.isfile(target))
-        self._file: IO[bytes]
-        if target == "-":
-            # Data gets a descriptor of its own; whatever else writes to descriptor 1 ends up on standard error.
-            sys.stdout.flush()
-            self._file = os.fdopen(os.dup(1), "wb")
-            os.dup2(2, 1)
-            return
+        self.may_block = target == "-" or (os.path.exists(target) and not os.path.isfile(target))
+        self._overwrite = overwrite
         try:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
-            mode = "wb" if self._whole else "w+b" if overwrite else "a+b"
-            self._file = open(target, mode)  # noqa: SIM115 - closed in close()
+            self._file = _standard_output() if target == "-" else self._open()
         except OSError as error:
-            raise OutputError(f"cannot write {target}: {error.strerror}") from error
+            raise OutputError(f"cannot write {self._name}: {error.strerror}") from error
+
+    def _open(self) -> IO[bytes]:
+        Path(self.target).parent.mkdir(parents=True, exist_ok=True)
+        # Unbuffered: what a full disk did not take must not be tried again when the file is closed.
+        return open(self.target, "wb" if self.may_block else "a+b", buffering=0)
+
+    @property
+    def _name(self) -> str:
+        return "standard output" if self.target == "-" else self.target
 
     def last_entry(self) -> tuple[str, int, str] | None:
         """Where the file stands: (book, sequence, entry hash) of its last whole line; None when it has none.
 
-        A torn last line of ours, as a crash leaves it, is cut off; nothing of anybody else's is touched.
+        A torn last line of ours, as a crash leaves it, is cut off; nothing of anybody else's is touched. With
+        `overwrite` the file is emptied. So this is for the one who has the workspace, and nobody before him.
 
         Raises:
             OutputError: the file was not written by headrace.
         """
-        if self._whole:
+        if self.may_block:
             return None
+        if self._overwrite:
+            self._file.truncate(0)
         end = self._file.seek(0, os.SEEK_END)
         whole = self._end_of_last_newline(end)
         position = None
@@ -108,19 +119,25 @@ class JsonLines:
         Raises:
             OutputError: the disk is full or the reader is gone (a broken pipe is raised as `BrokenPipeError`).
         """
-        data = b"".join(
-            json.dumps({"kind": e.kind, **e.record()}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-            for e in entries
-        )
+        rest = memoryview(b"".join(entry.json_line() for entry in entries))
         try:
-            self._file.write(data)
-            self._file.flush()
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"cannot write {self.target}: {error.strerror}") from error
+            raise OutputError(f"cannot write {self._name}: {error.strerror}; the same command goes on here") from error
 
     def close(self) -> None:
         """Closes the output."""
-        with contextlib.suppress(BrokenPipeError):  # said by `write` already
+        with contextlib.suppress(OSError):  # nothing is left to be written; `write` has said what went wrong
             self._file.close()
+
+
+def _standard_output() -> IO[bytes]:
+    """Standard output with a descriptor of its own: whatever else writes to descriptor 1 goes to standard error."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    file = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    return file

@@ -16,10 +16,11 @@ from functools import partial
 
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
-from headrace.documents.errors import WORKER_LOST, DocumentFailure
+from headrace.documents.errors import MEMORY_LIMIT, WORKER_LOST, DocumentFailure
 from headrace.documents.status import DocumentState
 from headrace.execution import Failure, Success
 from headrace.flow import Ended, Receiver, Sender, channel
+from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.job import Job
 from headrace.ingest.reading import Reading
 from headrace.ingest.sources.source import FILE
@@ -120,7 +121,10 @@ async def commit_group(job: Job, group: Sequence[Outcome]) -> list[Entry]:
         return entries
 
     entries = await job.database.call(commit)
-    job.output.write(entries)
+    if job.output.may_block:
+        await in_daemon_thread(partial(job.output.write, entries))
+    else:
+        job.output.write(entries)
     job.monitor.committed(entries, group)
     return entries
 
@@ -143,10 +147,17 @@ def draft(outcome: Outcome) -> Draft:
 
 
 def document_failure(failure: Failure[Document]) -> DocumentFailure:
-    """The pool's view of a failure in the words of documents: it happened while executing, seen from outside."""
-    return DocumentFailure(
-        failure.code, "execute", failure.detail, None, failure.attempt, retriable=failure.code == WORKER_LOST
-    )
+    """The pool's view of a failure in the words of documents: it happened while executing, seen from outside.
+
+    It goes into the ledger, so nothing in it may differ from run to run: no measured memory, and attempts only where
+    they are what it failed for. (A worker that somebody killed costs an attempt, too; that is luck.)
+    """
+    detail, lost = failure.detail, failure.code == WORKER_LOST
+    if lost:
+        detail = detail.partition(";")[0]
+    elif failure.code == MEMORY_LIMIT:
+        detail = f"its worker grew too large; {detail.rpartition('; ')[2]}"
+    return DocumentFailure(failure.code, "execute", detail, None, failure.attempt if lost else 1, retriable=lost)
 
 
 def telemetry(outcome: Outcome) -> Telemetry:

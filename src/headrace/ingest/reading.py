@@ -138,7 +138,7 @@ def _failed(error: DocumentError, document: Document) -> Reading:
     """A failure, with the digest of the bytes that failed where they can be read."""
     from headrace.ocr.read import digest_source
 
-    failure = error.failure(document.attempts + 1)
+    failure = error.failure()  # attempts that a lost worker cost before are no part of it: see `document_failure`
     try:
         digest = digest_source(document.path)
     except DocumentError:

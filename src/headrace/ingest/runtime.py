@@ -11,12 +11,15 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
 from headrace.documents.status import Verdict
 from headrace.execution import WorkerPool
 from headrace.ingest.bounds import Bounds
+from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.job import Job
 from headrace.ingest.listing import Listing
@@ -28,12 +31,14 @@ from headrace.ingest.settings import RunSettings
 from headrace.ingest.snapshot import Phase, RunSummary, Snapshot
 from headrace.ingest.sources import Source, SourceError
 from headrace.ledger import BookWriter, Policy
-from headrace.ocr.registry import thread_environment
+from headrace.ocr.registry import available_engines, thread_environment
 from headrace.storage.blobs import Blobs
+from headrace.storage.errors import StorageFull, StoreError
 from headrace.storage.sqlite import SqliteStore
 from headrace.storage.store import REPLAY_KEY, Batch, Store
 
 _PAGE = 256
+_LAST_WRITES_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,18 @@ class Run:
     overwrite: bool = False
     resume: bool = True
     replay: bool = False
+
+
+class WorkspaceUnusable(Exception):
+    """The workspace cannot be made, or not be written."""
+
+    exit_code: ClassVar[int] = 5
+
+
+class EngineMissing(Exception):
+    """The engine needs something that this installation does not have."""
+
+    exit_code: ClassVar[int] = 6
 
 
 class NothingToReplay(SourceError):
@@ -81,16 +98,18 @@ async def run_batch(run: Run, on_snapshot: Callable[[Snapshot], None] | None = N
     """Runs a batch to its end, or until a signal; every document it accepted has one entry, or waits in the store.
 
     Raises:
-        WorkspaceBusy, OutputError, PolicyError, SourceError: said before any work starts.
+        EngineMissing, WorkspaceBusy, WorkspaceUnusable, OutputError, PolicyError, SourceError: before any work starts.
+        BrokenPipeError: whoever read standard output has gone; the ledger has all that was read by then.
     """
     settings, bounds = run.settings, run.bounds
+    require_engine(settings.engine)
     policy = Policy.load(settings.policy) if settings.policy else Policy()
     output = JsonLines(run.output, overwrite=run.overwrite)
-    database = DatabaseThread(SqliteStore.open(settings.workspace))
+    database = DatabaseThread(open_workspace(settings.workspace))
     try:
         blobs = Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
-        batch, again = await database.call(partial(open_batch, run))
-        await database.call(partial(catch_up, output, batch))
+        batch, again, after = await database.call(partial(open_batch, run, output))
+        await catch_up(output, batch.key, after, database)
         before = await database.call(lambda store: store.accounts(batch.batch_id))
         samples = await database.call(lambda store: store.samples(batch.batch_id))
         head = await database.call(lambda store: store.head(batch.book))
@@ -118,6 +137,32 @@ async def run_batch(run: Run, on_snapshot: Callable[[Snapshot], None] | None = N
         output.close()
 
 
+def require_engine(name: str) -> None:
+    """Looks whether an engine can be made here, before workers die of it.
+
+    Raises:
+        EngineMissing: says what to install.
+    """
+    for status in available_engines():
+        if status.name == name and not status.available:
+            raise EngineMissing(f"the engine {name} is not available: {status.detail}")
+
+
+def open_workspace(workspace: Path) -> SqliteStore:
+    """The store of a workspace, to write.
+
+    Raises:
+        WorkspaceUnusable: the folder cannot be made or written.
+        StoreError, StorageFull: see `SqliteStore.open`.
+    """
+    try:
+        return SqliteStore.open(workspace)
+    except StorageFull:
+        raise
+    except OSError as error:
+        raise WorkspaceUnusable(f"the workspace {workspace} cannot be used: {error.strerror}") from error
+
+
 def worker_pool(settings: RunSettings, bounds: Bounds, today: dt.date) -> WorkerPool[Document, Reading]:
     """The workers: engine and limits go in, threads inside libraries are switched off before those are loaded."""
     limits = {
@@ -137,36 +182,31 @@ def worker_pool(settings: RunSettings, bounds: Bounds, today: dt.date) -> Worker
     )
 
 
-def open_batch(run: Run, store: Store) -> tuple[Batch, bool]:
-    """The batch to work on, and whether it runs a finished one again (then what is done and unchanged is left out).
+def open_batch(run: Run, output: JsonLines, store: Store) -> tuple[Batch, bool, int]:
+    """The batch to work on, whether it runs a finished one again, and the last entry that the output has of it.
+
+    When it does, what is done and unchanged is left out. The output is looked at first: one that is refused leaves no
+    batch behind.
 
     Raises:
         NothingToReplay: no replayed dead letter waits.
+        OutputError: the output is not ours, or stands at an entry of another ledger or of other sources.
     """
     if run.replay:
         waiting = (b for b in store.batches(unfinished=True) if b.key.startswith(REPLAY_KEY))
         if (batch := next(waiting, None)) is None:
             raise NothingToReplay("nothing to replay: name dead letters first, with headrace dead replay")
-        return batch, False
+        return batch, False, stands_at(output, batch.key, store)
     key = batch_key(run.settings.book, run.sources)
+    after = stands_at(output, key, store)
     last = store.find_batch(key) if run.resume else None
     if last is not None and last.state != "finished":
-        return last, bool(json.loads(last.settings_json).get("again"))
+        return last, bool(json.loads(last.settings_json).get("again")), after
     again = last is not None
     # The day of the person who runs it, by the clock on the wall: receipts are dated by such clocks, too.
     today = dt.date.today().isoformat()  # noqa: DTZ011
-    told = {
-        "engine": run.settings.engine,
-        "sources": [source.key for source in run.sources][:_PAGE],
-        "again": again,
-        "bounds": {
-            "workers": run.bounds.workers,
-            "window": run.bounds.window,
-            "byte_budget_bytes": run.bounds.byte_budget_bytes,
-            "tree_ceiling_bytes": run.bounds.tree_ceiling_bytes,
-        },
-    }
-    return store.open_batch(run.settings.book, key, today, json.dumps(told)), again
+    told = {"engine": run.settings.engine, "sources": [source.key for source in run.sources][:_PAGE], "again": again}
+    return store.open_batch(run.settings.book, key, today, json.dumps(told)), again, after
 
 
 def batch_key(book: str, sources: Sequence[Source]) -> str:
@@ -174,68 +214,105 @@ def batch_key(book: str, sources: Sequence[Source]) -> str:
     return hashlib.sha256("\n".join([book, *(source.key for source in sources)]).encode()).hexdigest()
 
 
-def catch_up(output: JsonLines, batch: Batch, store: Store) -> None:
-    """Writes the entries that are committed and not yet in the output: of this batch and of earlier ones of its key.
+def stands_at(output: JsonLines, key: str, store: Store) -> int:
+    """The voucher number of the last entry in the output, 0 when it has none.
 
     Raises:
-        OutputError: the output stands at an entry of another ledger, or of other sources.
+        OutputError: the output is not ours, or that entry is of another ledger, or of other sources.
     """
-    after = 0
-    if last := output.last_entry():
-        book, sequence, entry_hash = last
-        found = store.entries(book=book, after_sequence=sequence - 1, limit=1)
-        if not found or found[0].entry_hash != entry_hash or store.batch(found[0].batch_id).key != batch.key:
-            raise OutputError(
-                f"{output.target} ends with an entry of another ledger or of other sources; "
-                "choose another -o, or --overwrite"
-            )
-        after = sequence
-    for page in _entries_of_key(store, batch.key, after):
-        output.write(page)
+    last = output.last_entry()
+    if last is None:
+        return 0
+    book, sequence, entry_hash = last
+    found = store.entries(book=book, after_sequence=sequence - 1, limit=1)
+    if not found or found[0].entry_hash != entry_hash or store.batch(found[0].batch_id).key != key:
+        raise OutputError(
+            f"{output.target} ends with an entry of another ledger or of other sources; "
+            "choose another -o, or --overwrite"
+        )
+    return sequence
 
 
-def _entries_of_key(store: Store, key: str, after: int) -> Iterator[list[Entry]]:
-    for batch in store.batches():
-        if batch.key != key:
-            continue
+async def catch_up(output: JsonLines, key: str, after: int, database: DatabaseThread) -> None:
+    """Writes the entries that are committed and not yet in the output: of all batches of this key, in order."""
+    for batch_id in await database.call(
+        lambda store: [batch.batch_id for batch in store.batches() if batch.key == key]
+    ):
         position = after
-        while page := store.entries(batch_id=batch.batch_id, after_sequence=position, limit=_PAGE):
-            yield page
+        while page := await database.call(partial(_page, batch_id, position)):
+            await in_daemon_thread(partial(output.write, page))
             position = page[-1].sequence
 
 
+def _page(batch_id: int, after: int, store: Store) -> list[Entry]:
+    return store.entries(batch_id=batch_id, after_sequence=after, limit=_PAGE)
+
+
 async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Exception | None]:
-    """Runs the pipeline. The first signal drains it by the deadline, the second kills the workers.
+    """Runs the pipeline. The first signal drains it by the deadline, the second ends it now.
 
     Shutdown in three steps: close (no more names, no more documents), drain (what runs is finished and committed),
     abandon (at the deadline workers are killed; their documents stay queued).
+
+    Returns:
+        The signal that stopped it, and why it ended early: what a person can mend, such as a full disk. Anything else
+        is raised.
     """
     work = asyncio.create_task(run_pipeline(job), name="pipeline")
     watch = asyncio.create_task(job.monitor.run(job.pool, job.listing, job.database), name="monitor")
     received: list[signal.Signals] = []
-    drains: set[asyncio.Task[object]] = set()
+    drains: set[asyncio.Task[None]] = set()
+    abandoned = False
+    error: Exception | None = None
 
     def on_signal(number: signal.Signals) -> None:
         received.append(number)
-        stop(job.settings.drain_deadline_s if len(received) == 1 else 0.0)
+        if len(received) == 1:
+            stop()
+        else:
+            abandon()
 
-    def stop(deadline_s: float) -> None:
+    def stop() -> None:
         job.listing.stop()
         job.monitor.phase = Phase.DRAINING
-        drains.add(asyncio.create_task(job.pool.drain(deadline_s)))
+        drains.add(asyncio.create_task(drain()))
+
+    async def drain() -> None:
+        await job.pool.drain(job.settings.drain_deadline_s)
+        # What is finished is being committed and written: only a reader who does not read can hold that up.
+        await asyncio.wait({work}, timeout=_LAST_WRITES_S)
+        abandon()
+
+    def abandon() -> None:
+        nonlocal abandoned
+        abandoned = not work.done()
+        work.cancel()
 
     if job.settings.fail_fast:
-        job.monitor.on_failure = partial(stop, job.settings.drain_deadline_s)
+        job.monitor.on_failure = stop
     with _signals(on_signal):
         try:
             await work
+        except asyncio.CancelledError:
+            if not abandoned:
+                raise
+        except ExceptionGroup as group:
+            error = _first(group)
+            if not isinstance(error, StorageFull | StoreError | OutputError):
+                raise error from group
         finally:
             watch.cancel()
             await asyncio.gather(watch, *drains, return_exceptions=True)
     if not drains:
         job.monitor.phase = Phase.DONE
     job.monitor.snapshot(job.pool, job.listing)
-    return (received[0] if received else None), job.listing.error
+    return (received[0] if received else None), error or job.listing.error
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """What went wrong first; the rest of the group was ended by it."""
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
 @contextlib.contextmanager
@@ -253,10 +330,10 @@ def _signals(on_signal: Callable[[signal.Signals], None]) -> Iterator[None]:
 def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSummary:
     """The end of a run in numbers; marks the batch finished when nothing is left of it."""
     accounts, monitor = store.accounts(job.batch.batch_id), job.monitor
-    complete = job.listing.finished and job.listing.error is None and not stopped
-    if complete and accounts.in_flight == 0:
+    if accounts.in_flight == 0 and store.batch(job.batch.batch_id).listed:
         store.finish_batch(job.batch.batch_id)
     first = store.entries(batch_id=job.batch.batch_id, limit=1)
+    head = store.head(job.batch.book)
     elapsed_s = monitor.elapsed_s
     return RunSummary(
         batch_id=job.batch.batch_id,
@@ -269,8 +346,8 @@ def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSum
         in_flight=accounts.in_flight,
         order_ok=monitor.order_ok if job.settings.ordered else None,
         first_voucher=first[0].sequence if first else None,
-        last_voucher=monitor.last_sequence,
-        head_hash=store.head(job.batch.book).entry_hash,
+        last_voucher=monitor.last_sequence or (last_sequence(first[0], head.sequence, store) if first else None),
+        head_hash=head.entry_hash,
         elapsed_s=elapsed_s,
         per_second=(accounts.done - done_before) / elapsed_s if elapsed_s > 0 else 0.0,
         pages=monitor.pages,
@@ -291,3 +368,13 @@ def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSum
         resumed_from=done_before,
         known=job.listing.known,
     )
+
+
+def last_sequence(first: Entry, head: int, store: Store) -> int:
+    """The voucher number of the last entry of a batch, by its first one and the head of the book: by halving."""
+    low, high = first.sequence, head
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = store.entries(batch_id=first.batch_id, after_sequence=middle - 1, limit=1)
+        low, high = (found[0].sequence, high) if found else (low, middle - 1)
+    return low
