@@ -5,42 +5,13 @@ import zlib
 import numpy as np
 import pytest
 from drawn_pages import LINES, PAPER_PX, draw_receipt, encoded, exif_with_orientation, stored_with_orientation
+from opened_pages import assert_same_page, ink, read_image, read_pages
 from PIL import Image, ImageFile
 
 from headrace.documents.errors import CorruptDocument, DocumentError, ImageTooLarge
 from headrace.ocr import media
-from headrace.ocr.engine import TRUNCATED_IMAGE, PageImage
+from headrace.ocr.engine import TRUNCATED_IMAGE
 from headrace.ocr.limits import WORKING_SHORT_SIDE_PX, ReadLimits
-from headrace.ocr.pages import Page, open_pages
-
-
-def read_pages(content: bytes, limits: ReadLimits | None = None) -> list[Page]:
-    file = io.BytesIO(content)
-    kind = media.require_media_type(content[: media.HEAD_BYTES])
-    with open_pages(file, kind, limits or ReadLimits()) as pages:
-        found = list(pages)
-        assert pages.count == len(found)
-    return found
-
-
-def read_image(content: bytes, limits: ReadLimits | None = None) -> PageImage:
-    (page,) = read_pages(content, limits)
-    if isinstance(page, DocumentError):
-        raise page
-    assert isinstance(page, PageImage)
-    return page
-
-
-def ink(pixels: np.ndarray) -> np.ndarray:
-    gray = pixels if pixels.ndim == 2 else pixels.mean(2)
-    return gray < 128
-
-
-def assert_same_page(page: PageImage, expected: Image.Image, *, share: float = 0.001) -> None:
-    """The same ink in the same places, but for what a lossy format does to edges."""
-    assert page.pixels.dtype == np.uint8
-    assert page.pixels.shape[:2] == (expected.height, expected.width)
-    assert (ink(page.pixels) != ink(np.asarray(expected.convert("L")))).mean() <= share
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "GIF", "TIFF"])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from drawn_pages import LINES, draw_receipt, encoded, exif_with_orientation, stored_with_orientation
+from drawn_pdfs import text_pdf
 from PIL import Image
-from test_ocr_pdf import text_pdf
 
 from headrace.documents.errors import (
     CorruptDocument,

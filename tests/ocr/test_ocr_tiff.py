@@ -3,9 +3,9 @@ import io
 import numpy as np
 import pytest
 from drawn_pages import LINES, draw_receipt, encoded
+from opened_pages import assert_same_page, read_pages
 from PIL import Image
 from PIL.TiffImagePlugin import AppendingTiffWriter
-from test_ocr_images import assert_same_page, read_pages
 
 from headrace.documents.errors import CorruptDocument, TooManyPages
 from headrace.ocr.engine import PageImage
