@@ -292,8 +292,8 @@ class Receiver(_End[T]):
         if len(s.buffer) > s.promised:  # nothing is special: no length is above it when anything is
             return s.buffer.popleft()[0]
         if len(s.buffer) > s.claimed:
-            return s.take(1)[0]
-        return (await s.recv(1, 0.0))[0]
+            return s.take()
+        return await s.recv()
 
     def try_recv(self) -> T:
         """The next item, if there is one that no waiting receiver has been promised.
@@ -302,10 +302,10 @@ class Receiver(_End[T]):
             Empty: there is none now.
             Ended: there will never be one.
         """
-        items = self._slots.take(1)
-        if items:
-            return items[0]
-        if self._slots.ended:
+        s = self._slots
+        if len(s.buffer) > s.claimed:
+            return s.take()
+        if s.ended:
             raise Ended
         raise Empty
 
@@ -325,10 +325,10 @@ class Receiver(_End[T]):
         if max_items < 1:
             raise ValueError(f"needs at least one item to receive, got {max_items}")
         if linger_s <= 0.0:
-            items = self._slots.take(max_items)
+            items = self._slots.take_many(max_items)
             if items:
                 return items
-        return await self._slots.recv(max_items, linger_s)
+        return await self._slots.recv_many(max_items, linger_s)
 
     def clone(self) -> Receiver[T]:
         """Another receiver of the same channel, to be closed on its own: each item goes to one of them."""

@@ -138,7 +138,7 @@ class Slots(Generic[T]):
 
     async def put_later(self, item: T, deadline_s: float | None) -> None:
         """Waits in line for room, and puts the item in; see `Sender.send`."""
-        weight = self.weight_of(item)
+        weight = 0 if self._weigh is None else self.weight_of(item)
         try:
             await self.senders_line.outcome(self.line_up(weight), weight, deadline_s)
         except Refusal as refusal:
@@ -226,28 +226,43 @@ class Slots(Generic[T]):
 
     # Going out
 
-    async def recv(self, max_items: int, linger_s: float) -> list[T]:
+    async def recv_many(self, max_items: int, linger_s: float) -> list[T]:
         """Takes at least one item, as soon as there is one; see `Receiver.recv_many`."""
-        if self.ended:
-            raise Ended
         ask = _Ask(min(max_items, self.capacity or 1), linger_s)
         if len(self.buffer) == self.claimed or not self._claim(ask):
-            waiter = self.receivers_line.join(ask)
-            self.room = -1
-            if not self.capacity:
-                self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
-            try:
-                await self.receivers_line.outcome(waiter, ask)
-            except BaseException:
-                self._unclaim(ask)  # also what it had collected while it lingered
-                raise
+            await self._wait_for_items(ask)
         count = ask.have
         self._forget(ask)
-        return self._pop(count)
+        return self._pop_many(count)
 
-    def take(self, max_items: int) -> list[T]:
+    async def recv(self) -> T:
+        """Waits for one item and takes it; see `Receiver.recv`."""
+        ask = _Ask(1, 0.0)
+        await self._wait_for_items(ask)
+        self.claimed -= 1
+        return self._pop()
+
+    def take(self) -> T:
+        """Takes an item; the caller has seen that there is one that is promised to nobody."""
+        return self._pop()
+
+    def take_many(self, max_items: int) -> list[T]:
         """Takes up to `max_items` that are there and promised to nobody."""
-        return self._pop(min(max_items, len(self.buffer) - self.claimed))
+        count = min(max_items, len(self.buffer) - self.claimed)
+        return self._pop_many(count) if count > 0 else []
+
+    async def _wait_for_items(self, ask: _Ask) -> None:
+        if self.ended:
+            raise Ended
+        waiter = self.receivers_line.join(ask)
+        self.room = -1
+        if not self.capacity:
+            self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
+        try:
+            await self.receivers_line.outcome(waiter, ask)
+        except BaseException:
+            self._unclaim(ask)  # also what it had collected while it lingered
+            raise
 
     def _claim(self, ask: _Ask) -> bool:
         """Promises items to `ask`; True when it should go and take them, False when it waits for (more of) them."""
@@ -281,9 +296,14 @@ class Slots(Generic[T]):
         if ask.timer is not None:
             ask.timer.cancel()
 
-    def _pop(self, count: int) -> list[T]:
-        if count <= 0:
-            return []
+    def _pop(self) -> T:
+        item = self.buffer.popleft()[0]
+        if self._weigh is not None:
+            self.weight -= self._weights.popleft()
+        self._popped()
+        return item
+
+    def _pop_many(self, count: int) -> list[T]:
         buffer = self.buffer
         if count == len(buffer):
             items = [entry[0] for entry in buffer]
@@ -293,12 +313,15 @@ class Slots(Generic[T]):
         if self._weigh is not None:
             for _ in range(count):
                 self.weight -= self._weights.popleft()
+        self._popped()
+        return items
+
+    def _popped(self) -> None:
         if self.senders_waiting:
             self.senders_line.advance()
-        if self.closed and not buffer:
+        if self.closed and not self.buffer:
             self.receivers_line.refuse_all(Ended)
         self._settle()
-        return items
 
     # The end
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from headrace.flow.errors import Expired
@@ -37,7 +38,7 @@ class WaitLine(Generic[Need]):
         self._give_back = give_back
         # In order of arrival. Read it freely (its truth is "someone waits"); only the line changes it.
         self.waiting: OrderedDict[Waiter, Need] = OrderedDict()
-        # Of the first loop that waits here: asking for the running one costs as much as all the rest of a place in line.
+        # Bound to the first loop that waits here: asking for the running one costs as much as the rest of `join`.
         self._new_waiter: Callable[[], Waiter] | None = None
         self.grants = 0  # ever made, for statistics: one wake-up each
 
@@ -69,7 +70,7 @@ class WaitLine(Generic[Need]):
     def join(self, need: Need) -> Waiter:
         """Takes a place at the end of the line. The caller must go on to `outcome` without waiting in between."""
         if self._new_waiter is None:
-            self._new_waiter = asyncio.get_running_loop().create_future
+            self._new_waiter = partial(asyncio.Future, loop=asyncio.get_running_loop())
         waiter = self._new_waiter()
         self.waiting[waiter] = need
         return waiter
