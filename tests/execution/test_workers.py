@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import time
 from typing import Any
 
@@ -263,6 +264,17 @@ def test_a_pool_that_waits_does_not_wake_the_loop() -> None:
             return sum(not handle.cancelled() for handle in loop._scheduled)  # type: ignore[attr-defined]
 
     assert asyncio.run(go()) <= 1  # the time limit of this test
+
+
+def test_everything_the_package_promises_is_there_and_a_worker_does_not_load_the_parents_part() -> None:
+    import headrace.execution
+
+    assert sorted(headrace.execution._HOMES) == headrace.execution.__all__
+    for name in headrace.execution.__all__:
+        assert getattr(headrace.execution, name).__name__ == name
+    program = "import headrace.execution.worker, sys; print('asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_statistics_of_a_pool_add_up() -> None:

@@ -183,15 +183,13 @@ class MapResults(Generic[T, R]):
                 self._filling.cancel()
             if self._watchdog is not None:
                 self._watchdog.cancel()
+            if self._intake is not None:
+                self._intake.stop()
             for worker in busy:
                 worker.set_ceiling(0)
             self._idle.clear()
             self._wake()
             await self._attempts.aclose()
-            if self._intake is not None:
-                await self._intake.aclose()
-            else:
-                await (self._source or Source(self._given)).aclose()
             if any(worker.in_flight for worker in busy):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CLOSE_GRACE_S):
@@ -202,7 +200,10 @@ class MapResults(Generic[T, R]):
                     worker.discard(End("closed", "the map was closed early"))
             self._pool.detach(self)
             self._idle.set()
-            self._closed.set()
+            try:
+                await (self._intake or self._source or Source(self._given)).aclose()
+            finally:
+                self._closed.set()
 
     # Giving out work.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import AsyncIterator
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from headrace.execution.statistics import MapStatistics
+if TYPE_CHECKING:
+    from headrace.execution.statistics import MapStatistics
 
 T = TypeVar("T")
 R = TypeVar("R")
