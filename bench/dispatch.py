@@ -1,7 +1,8 @@
 """What it costs to send an item to a worker and back: 20,000 trivial items, 2 workers, one item at a time.
 
 Every (round, peer) is a fresh process; peers take turns inside a round, and the ratios are of the same round: on a
-shared machine only those can be read. Times are medians. usage: python bench/dispatch.py [rounds] [peer ...]
+shared machine only those can be read. Figures are medians. In flight: ours a window of 256, the recipe 8 as it is
+copied, raw pipes 32; pebble, mpire and Pool.imap choose for themselves. usage: python bench/dispatch.py [rounds] [peer ...]
 """
 
 from __future__ import annotations

@@ -79,15 +79,16 @@ class MapResults(Generic[T, R]):
         try:
             await self._pool.attach(self)
             self._begin(source)
+            self.fill()
             release, batch, since_fill = self._window.release, max(1, self._options.window // 8), 0
             while not self.closing:
                 outcome = release()
                 if outcome is None:
                     if self._error is not None:
                         break
-                    self.fill()
-                    since_fill = 0
-                    if self._window.ready:
+                    if since_fill:
+                        since_fill = 0
+                        self._fill_now()
                         continue
                     if self._outstanding == 0 and self._ended:
                         break
@@ -100,8 +101,8 @@ class MapResults(Generic[T, R]):
                 yield outcome
                 since_fill += 1
                 if since_fill >= batch:
-                    self.fill()
                     since_fill = 0
+                    self._fill_now()
             error = self._error or (None if self._stopped else source.error)
             if error is not None and not self.closing:
                 raise error
@@ -259,6 +260,12 @@ class MapResults(Generic[T, R]):
 
     def _fill_soon(self) -> None:
         self._filling = None
+        self.fill()
+
+    def _fill_now(self) -> None:
+        if self._filling is not None:
+            self._filling.cancel()
+            self._filling = None
         self.fill()
 
     def _has_more(self) -> bool:
