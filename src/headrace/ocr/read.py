@@ -90,6 +90,7 @@ def read_document(
 
     Raises:
         DocumentError: the document as a whole cannot be read, or none of its pages can: then the first page's error.
+        MemoryError: it does not fit into what this process may have; the worker should be replaced.
     """
     limits = limits or ReadLimits()
     steps = _Steps(clock)

@@ -20,7 +20,7 @@ class EngineSettings:
     Attributes:
         min_confidence: boxes the engine itself is less sure of are dropped, 0..1.
         detector_side_px: RapidOCR: pages are shown to the detector with at most this long side. Smaller is faster and
-            takes less memory, larger finds smaller print (`bench/` has the measurements).
+            takes less memory, larger finds smaller print; on 40 receipts 960, 1280 and 1600 found the same totals.
     """
 
     min_confidence: float = 0.5

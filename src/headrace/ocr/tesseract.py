@@ -1,4 +1,4 @@
-"""Tesseract in this process: about a fifth of the CPU of the default engine, and a good deal less accurate on amounts.
+"""Tesseract in this process: about a third of the CPU of the default engine, and much less accurate on amounts.
 
 Settings were measured on receipts: fast model, page segmentation mode 6 (one block), plain gray, no scaling; every
 preprocessing tried cost accuracy on clean scans.
