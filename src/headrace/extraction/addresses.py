@@ -26,7 +26,7 @@ _HOUSE = re.compile(r"(?i)^\W*(?:n[o0]\b\.?|lot\b|unit\b|\d{1,4}[a-z]?\s?[,-])")
 _STOP = re.compile(
     r"(?i)\b(?:tel|te1|fax|phone|ph|hotline|gst|sst|vat|nip|btw|kvk|tax|invoice|receipt|cashier|date|time|bill|www|e-?mail|co\.?\s?(?:reg\.?\s?)?no|company no|company reg|roc|reg\.? no|"
     r"order|table|cash sale|member|customer|document|paragon|p\.? ?iva|nif|cif|siret|counter|terminal|shopping hours|operat\w*|sold to|bill to|tax inv|doc\.? no|"
-    r"qty|item|station|invo|sales? ?person|thank)\b|@|\.com|[:#]\s*\d"
+    r"qty|item|station|invo|sales? ?person|thank|mobile|whats\s?app\w*)\b|@|\.com|(?<!no)(?<!no )[:#]\s*\d"
 )
 _REGISTRATION = re.compile(r"^\W*[A-Z]{0,3}\d[\dA-Z]{3,}\s?-?\s?[A-Z]?\W*$")
 
@@ -65,7 +65,9 @@ def address_rows(rows: Sequence[Row], after: int) -> list[Row]:
         if is_address(text):
             out.append(row)
             strong = strong or bool(_POSTCODE.search(text) or _PLACE.search(text) or _STREET.search(text))
-        elif out and _continues(out[-1].text, text, ended=any(_POSTCODE.search(r.text) for r in out)):
+        elif (out and _continues(out[-1].text, text, ended=any(_POSTCODE.search(r.text) for r in out))) or (
+            out and _leads_to_postcode(rows, row, out)
+        ):
             out.append(row)
         elif out:
             break
@@ -74,12 +76,22 @@ def address_rows(rows: Sequence[Row], after: int) -> list[Row]:
     return out if strong else []
 
 
+def _leads_to_postcode(rows: Sequence[Row], row: Row, so_far: Sequence[Row]) -> bool:
+    """A row of words between the street and the row with the postcode."""
+    if any(_POSTCODE.search(r.text) for r in so_far) or row.index + 1 >= len(rows):
+        return False
+    following = rows[row.index + 1].text
+    return bool(_POSTCODE.search(following)) and not _STOP.search(following) and len(row.text) <= 44
+
+
 def _continues(before: str, text: str, *, ended: bool) -> bool:
     """A row without marks of an address is part of it between its rows, and as a short town or state at its end."""
     if not re.search(r"[^\W\d_]{3,}", text) or len(text) > 44:
         return False
     if before.rstrip().endswith((",", "-", "&")):
         return True
+    if ended and re.search(r"(?i)\b(?:malaysia|singapore|deutschland|france|italia|nederland|polska)\W*$", before):
+        return False
     if _PLACE.search(text) and len(text.split()) <= 5:
         return True
     return not ended and "," in text
@@ -87,5 +99,6 @@ def _continues(before: str, text: str, *, ended: bool) -> bool:
 
 def join_address(rows: Sequence[Row]) -> str:
     """The rows as one line, a comma between them where none is printed."""
-    parts = [row.text.strip().rstrip(",").strip() for row in rows]
+    # A capital i inside a word is the engine's l: "JIn", "BIk".
+    parts = [re.sub(r"(?<=\b[A-Z])I(?=[a-z])", "l", row.text).strip().rstrip(",").strip() for row in rows]
     return ", ".join(p for p in parts if p)

@@ -38,7 +38,7 @@ PREFIX = (
 )
 SUFFIX = rf"{_CODE}|[$€£¥₩₹₫₺₽₴฿₱₪₦]|EUROS?|[Ee]uros?|zł|z[łl]|kr|Kč|Ft|[Ll]ei|лв|грн|руб|р(?=\.)|TL|円|元|원|đ|VNĐ|RM"
 _MARKS = re.compile(
-    rf"(?<![^\W\d_])(?:{_CODE}|EUROS?|RM|VNĐ|GRN)(?![^\W\d_])|(?:US|R|CA|C|AU|A|NZ|HK|S|NT|MX)\$|(?<![A-Za-z])\$|[€£¥₩₹₫₺₽₴฿₱₪₦円원]|"
+    rf"(?<![^\W\d_])(?:{_CODE}|EUROS?|RM|VNĐ|GRN)(?![^\W\d_])|(?:US|R|CA|C|AU|A|NZ|HK|S|NT|MX)\$|(?<![A-Za-z])\$|[€£¥₩₹₫₺₽₴฿₱₪₦]|(?<=\d)[円元원]|"
     r"(?<![^\W\d_])(?:zł|kr|Kč|Ft|грн|руб)(?![^\W\d_])"
 )
 
