@@ -15,8 +15,8 @@ import sys
 from typing import Any
 
 
-def main() -> None:
-    target, when, number = sys.argv[1:4]
+def install(target: str, when: str, number: int) -> None:
+    """Makes the `number`-th call of the function `target` the last thing that this process group does."""
     module_name, _, path = target.partition(":")
     class_name, _, method_name = path.partition(".")
     owner = getattr(importlib.import_module(f"headrace.{module_name}"), class_name)
@@ -24,33 +24,44 @@ def main() -> None:
     calls = itertools.count(1)
 
     def crashing(self: Any, *args: Any, **kwargs: Any) -> Any:
-        now = next(calls) == int(number)
+        now = next(calls) == number
         if now and when == "before":
             die()
         if now and when == "halfway":
-            write = self._file.write
-
-            class Half:
-                def write(self, data: bytes) -> None:
-                    write(data[: len(data) // 2])
-                    file.flush()
-                    die()
-
-            file, self._file = self._file, Half()
+            self._file = Half(self._file)
         result = original(self, *args, **kwargs)
         if now and when == "after":
             die()
         return result
 
     setattr(owner, method_name, crashing)
-    from headrace.cli.app import main as headrace
 
-    sys.argv = ["headrace", *sys.argv[4:]]
-    headrace()
+
+class Half:
+    """A file whose next write is the last one, and only half of it arrives."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data[: len(data) // 2])
+        self._file.flush()
+        die()
+        return 0
 
 
 def die() -> None:
     os.killpg(0, signal.SIGKILL)
+    signal.pause()  # nothing more, until the signal is there
+
+
+def main() -> None:
+    target, when, number = sys.argv[1:4]
+    install(target, when, int(number))
+    from headrace.cli.app import exit_with_code
+
+    sys.argv = ["headrace", *sys.argv[4:]]
+    exit_with_code()
 
 
 if __name__ == "__main__":
