@@ -16,6 +16,7 @@ from doc_pages import DOCS
 from typer.main import get_command
 
 from headrace.cli.app import COMMANDS, app
+from headrace.cli.tabular import COLUMNS
 from headrace.ingest.options import OPTIONS, Option, variable
 from headrace.ingest.values import readable_number
 
@@ -72,6 +73,11 @@ def commands() -> str:
         call = " ".join(["headrace", name, *_call(command)])
         parts.append(f"## {name}\n\n{text}\n\n```text\n{call}\n```\n\n{_parameters(command)}".rstrip())
     return "\n\n".join(parts)
+
+
+def columns() -> str:
+    """The columns of CSV and Parquet, and what each holds."""
+    return table(("Column", "Holds"), ((f"`{column.name}`", str(column.kind.value)) for column in COLUMNS))
 
 
 def every_command() -> Iterator[tuple[str, Command]]:
@@ -131,6 +137,7 @@ def _plain(value: Any) -> str:
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "reference-settings.md": {"settings": settings},
     "reference-commands.md": {"commands": commands},
+    "reference-output.md": {"columns": columns},
 }
 
 
