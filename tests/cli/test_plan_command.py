@@ -11,6 +11,7 @@ import pytest
 
 from headrace.cli.app import main
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.formats import readable_bytes, readable_rate
 from headrace.cli.plan import TITLES
 from headrace.flow.sizing import Machine
 from headrace.ingest.bounds import Bounds, derive
@@ -62,8 +63,9 @@ def test_the_plan_shows_every_limit_that_can_be_set(capsys: pytest.CaptureFixtur
 def test_the_plan_promises_memory_speed_and_delay(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--engine", "tesseract", "--workers", "2"]) == ExitCode.OK
     shown = capsys.readouterr().out
-    assert "Memory   at most 1.8 GiB of" in shown
-    assert "about 4.44 documents/s" in shown
+    bounds = bounds_of(machine, engine="tesseract", workers="2")
+    assert f"Memory   at most {readable_bytes(bounds.tree_ceiling_bytes)} of" in shown
+    assert f"about {readable_rate(bounds.documents_per_s)} documents/s" in shown
     assert "never more than" in shown
 
 
