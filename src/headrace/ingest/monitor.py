@@ -65,6 +65,8 @@ class Monitor:
         self._before = before
         self._on_snapshot = on_snapshot
         self._started = time.monotonic()
+        self._reading_since = self._started
+        self.reading_s = 0.0
         self._offset_s = samples_before_s
         self._last_position = 0
         self._slowest: list[tuple[float, str]] = []
@@ -85,10 +87,12 @@ class Monitor:
     def watch(self, results: Results[Any, Any]) -> None:
         """From now on the documents in flight are those of this map."""
         self._results = results
+        self._reading_since = time.monotonic()
         self.phase = Phase.READING
 
     def committed(self, entries: Sequence[Entry], group: Sequence[Success[Any, Any] | Failure[Any]]) -> None:
         """Counts entries that are on disk, with the outcomes they were made of."""
+        self.reading_s = time.monotonic() - self._reading_since
         for entry, outcome in zip(entries, group, strict=True):
             self.done += 1
             if entry.position <= self._last_position:

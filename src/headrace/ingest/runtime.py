@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import json
+import resource
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -366,6 +367,9 @@ def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSum
         interrupted=stopped,
         left=accounts.in_flight,
         resumed_from=done_before,
+        reading_s=monitor.reading_s,
+        parent_cpu_s=_cpu_s(resource.RUSAGE_SELF),
+        workers_cpu_s=_cpu_s(resource.RUSAGE_CHILDREN),
         known=job.listing.known,
     )
 
@@ -378,3 +382,8 @@ def last_sequence(first: Entry, head: int, store: Store) -> int:
         found = store.entries(batch_id=first.batch_id, after_sequence=middle - 1, limit=1)
         low, high = (found[0].sequence, high) if found else (low, middle - 1)
     return low
+
+
+def _cpu_s(whose: int) -> float:
+    usage = resource.getrusage(whose)
+    return usage.ru_utime + usage.ru_stime

@@ -93,6 +93,8 @@ class RunSummary:
         interrupted: stopped before its end by a signal.
         left: documents accepted or listed that still wait; the same command goes on with them.
         resumed_from: documents that earlier runs of this batch had ended.
+        reading_s: of `elapsed_s`, from the first document handed to a worker to the last entry committed.
+        parent_cpu_s, workers_cpu_s: processor time of this run.
         known: names left out, as an earlier batch of the same sources has them and they are unchanged.
     """
 
@@ -122,6 +124,9 @@ class RunSummary:
     interrupted: bool = False
     left: int = 0
     resumed_from: int = 0
+    reading_s: float = 0.0
+    parent_cpu_s: float = 0.0
+    workers_cpu_s: float = 0.0
     known: int = 0
 
     @property
