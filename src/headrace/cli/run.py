@@ -121,7 +121,7 @@ def run(
             quiet=quiet,
             no_progress=no_progress,
             json_logs=json_logs,
-            results_on_terminal=output == "-" and sys.stdout.isatty(),
+            results_on_terminal=output == "-" and sys.stdout is not None and sys.stdout.isatty(),
         )
     )
     with progress:

@@ -8,6 +8,7 @@ gets the whole batch from its first entry, once in each invocation.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -136,8 +137,9 @@ class JsonLines:
 
 def _standard_output() -> IO[bytes]:
     """Standard output with a descriptor of its own: whatever else writes to descriptor 1 goes to standard error."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    if sys.stdout is None:  # it was closed when we started; by now another file has its number
+        raise OSError(errno.EBADF, "it is closed")
+    sys.stdout.flush()
     file = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return file

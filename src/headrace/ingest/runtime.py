@@ -153,14 +153,12 @@ def open_workspace(workspace: Path) -> SqliteStore:
     """The store of a workspace, to write.
 
     Raises:
-        WorkspaceUnusable: the folder cannot be made or written.
-        StoreError, StorageFull: see `SqliteStore.open`.
+        WorkspaceUnusable: the folder cannot be made or written, or the disk is full.
+        StoreError: see `SqliteStore.open`.
     """
     try:
         return SqliteStore.open(workspace)
-    except StorageFull:
-        raise
-    except OSError as error:
+    except OSError as error:  # a full disk is one
         raise WorkspaceUnusable(f"the workspace {workspace} cannot be used: {error.strerror}") from error
 
 
