@@ -16,7 +16,6 @@ from headrace.cli.exit_codes import ExitCode
 from headrace.cli.formats import columns
 from headrace.cli.panel import plain
 from headrace.cli.summary import (
-    WHAT_TO_DO,
     exit_code,
     failure_lines,
     identity,
@@ -25,6 +24,7 @@ from headrace.cli.summary import (
     summary_lines,
 )
 from headrace.documents import errors
+from headrace.documents.advice import ADVICE
 from headrace.ingest.snapshot import FailedDocument, RunSummary
 
 MIB = 2**20
@@ -170,7 +170,7 @@ def test_every_way_a_document_can_fail_has_advice() -> None:
         kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.DocumentError)
     }
     codes |= {errors.WORKER_LOST, errors.DEADLINE, errors.MEMORY_LIMIT, errors.UNPICKLABLE_RESULT, errors.CANCELLED}
-    assert codes <= set(WHAT_TO_DO)
+    assert codes <= set(ADVICE)
 
 
 @given(st.integers(40, 200), st.lists(st.text(min_size=1, max_size=80), max_size=20))

@@ -116,6 +116,5 @@ FAILURE = {
     "stage": "decode",
     "detail": "broken image/jpeg: cut off",
     "page": None,
-    "attempt": 1,
     "retriable": False,
 }

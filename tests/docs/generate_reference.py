@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from headrace.cli.app import COMMANDS, app
 from headrace.cli.tabular import COLUMNS
+from headrace.documents.advice import REASONS
 from headrace.ingest.options import OPTIONS, Option, variable
 from headrace.ingest.values import readable_number
 
@@ -134,10 +135,21 @@ def _plain(value: Any) -> str:
     return str(value.value if isinstance(value, Enum) else value)
 
 
+def failures(where: str) -> Callable[[], str]:
+    """The table of failure codes that are about the document, reading it, or its worker."""
+    heading = ("code", "what it means", "what to do")
+
+    def make() -> str:
+        return table(heading, ((f"`{r.code}`", r.meaning, r.advice) for r in REASONS if r.where == where))
+
+    return make
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "reference-settings.md": {"settings": settings},
     "reference-commands.md": {"commands": commands},
     "reference-output.md": {"columns": columns},
+    "reference-failures.md": {f"failures-{where}": failures(where) for where in ("document", "reading", "worker")},
 }
 
 

@@ -19,7 +19,7 @@ CODES = {
     "poison-unpicklable.jpg": "unpicklable-result",
     "broken.jpg": "corrupt-document",
 }
-LIMITS = ("--document-timeout", "1.5s", "--worker-memory-limit", "250MB", "--workers", "2")
+LIMITS = ("--document-timeout", "4s", "--worker-memory-limit", "200MB", "--workers", "2")
 CHARGED = ("storage.sqlite:SqliteStore.charge_attempt", "after", "1")
 
 
@@ -73,7 +73,7 @@ def test_attempts_survive_a_restart_and_the_last_one_makes_a_dead_letter(tmp_pat
     run_together(left_alone(), killed_after_each_charge())
     assert [process.poll() for process in disturbed.started] == [-9, -9, 3], "the third attempt is the last"
     assert disturbed.begun() == ["poison-exit.jpg"] * 3
-    assert [entry.failure["attempt"] for entry in disturbed.ledger() if entry.failure] == [3]
+    assert [entry.failure["code"] for entry in disturbed.ledger() if entry.failure] == ["worker-lost"]
     assert disturbed.problem(alone.hashes()) == ""
 
 

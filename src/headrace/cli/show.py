@@ -108,6 +108,10 @@ def render(console: Console, found: DocumentRecord) -> None:
         rows.append(("Failure", f"{failure['code']} ({failure.get('stage')}{page}): {failure.get('detail')}"))
     if document.attempts:
         rows.append(("Attempts", f"{document.attempts} charged"))
+    observed = found.telemetry.observed if found.telemetry else ()
+    if not entry and found.last_failure and found.last_failure.get("observed"):
+        observed = (f"attempt {found.last_failure['attempt']}: {found.last_failure['observed']}",)
+    rows += [("Observed", seen) for seen in observed]
     if found.telemetry:
         pages = found.telemetry.pages
         rows.append(("Took", f"{found.telemetry.elapsed_s:.2f} s for {pages} {'page' if pages == 1 else 'pages'}"))

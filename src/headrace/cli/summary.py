@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.formats import columns, cut, duration, number, readable_bytes, readable_rate, share_bar, shorten
 from headrace.cli.panel import Line, Part, plain
+from headrace.documents.advice import ADVICE
 from headrace.documents.document import printable
 from headrace.documents.status import Verdict
 from headrace.ingest.snapshot import FailedDocument, RunSummary
@@ -17,28 +18,6 @@ if TYPE_CHECKING:
 
 _LABEL = 10
 _SIGNAL_OFFSET = 128
-
-WHAT_TO_DO = {
-    "empty-file": "nothing to read: hand it in again",
-    "unreadable-source": "check the path and its permissions, then replay",
-    "unsupported-media-type": "convert it to JPEG, PNG, TIFF or PDF",
-    "payload-too-large": "raise --max-document-bytes, then replay",
-    "source-url-forbidden": "only files are read: fetch it, then hand it in",
-    "bad-manifest-line": "correct the line, then hand the manifest in again",
-    "corrupt-document": "broken file: scan or download it again",
-    "encrypted-document": "remove the password, then hand it in again",
-    "image-too-large": "raise --max-pixels, then replay",
-    "too-many-pages": "split it, or raise --max-pages and replay",
-    "engine-error": "replay; if it stays, report the file",
-    "page-timeout": "raise --page-timeout, then replay",
-    "extraction-incomplete": "a rule failed on its text: report the file",
-    "worker-lost": "it crashes its worker: replay, or try another --engine",
-    "deadline": "raise --document-timeout, then replay",
-    "memory-limit": "raise --worker-memory-limit, then replay",
-    "unpicklable-result": "a bug in headrace: report the file",
-    "cancelled": "it was cancelled: replay it if you need it",
-}
-"""What a person can do about a failure, by its code."""
 
 
 def exit_code(summary: RunSummary, signal_number: int | None = None, *, strict: bool = False) -> int:
@@ -115,6 +94,8 @@ def failure_lines(summary: RunSummary, width: int) -> tuple[Line, ...]:
         if room >= 12:
             line.append(Part(f"  {cut(_advice(failure), room)}"))
         lines.append(tuple(line))
+        if failure.observed:
+            lines.append((Part(f"  {shorten(failure.observed, max(1, width - 2))}", "dim"),))
     if summary.more_failures:
         lines.append((Part(f"and {number(summary.more_failures)} more: headrace dead list{_workspace(summary)}"),))
     return tuple(lines)
@@ -220,4 +201,4 @@ def _output(summary: RunSummary, room: int) -> Line:
 
 
 def _advice(failure: FailedDocument) -> str:
-    return WHAT_TO_DO.get(failure.code) or printable(failure.detail)
+    return ADVICE.get(failure.code) or printable(failure.detail)

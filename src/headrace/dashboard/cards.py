@@ -9,6 +9,7 @@ from typing import Any, Final
 from headrace.dashboard.insights import field_value, payable
 from headrace.dashboard.markup import Html, join, tag
 from headrace.dashboard.thumbnails import Thumbnail
+from headrace.documents.advice import ADVICE
 from headrace.documents.entry import Entry
 from headrace.documents.status import DocumentState, EntryKind, Verdict
 
@@ -19,23 +20,6 @@ SHOWN_FIELDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("tax", "Tax", ("tax_amount",)),
     ("total", "Total", ("payable_amount",)),
 )
-
-ADVICE: Final[Mapping[str, str]] = {
-    "empty-file": "Send the file again: nothing arrived.",
-    "unreadable-source": "Check that the file is still there and may be read, then replay it.",
-    "unsupported-media-type": "Save it as JPEG, PNG, TIFF, HEIC or PDF; the name of a file does not change its kind.",
-    "corrupt-document": "Ask for the file again: this copy is damaged.",
-    "encrypted-document": "Ask for a copy without a password.",
-    "image-too-large": "Scan at a lower resolution, or raise --max-pixels.",
-    "too-many-pages": "Split the document, or raise --max-pages.",
-    "payload-too-large": "Send a smaller file, or raise --max-document-bytes.",
-    "worker-lost": "Reading it ended its worker. It is kept; replay it after an update, or look at it by hand.",
-    "deadline": "It took longer than a document may. Replay it with a larger --document-timeout.",
-    "memory-limit": "It needed more memory than a worker may have. Scan at a lower resolution.",
-    "page-timeout": "A page took too long. Replay it with a larger --page-timeout.",
-    "engine-error": "The OCR engine failed on it. Replay it, or try another --engine.",
-    "extraction-incomplete": "A rule failed on its text: this is a bug, please report it.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +223,17 @@ def _failure_body(entry: Entry) -> Html:
         [
             tag("h3", code, class_="code"),
             tag("p", str(failure.get("detail") or "")),
-            tag("p", ADVICE.get(code, "Look at it by hand."), class_="advice"),
-            tag("p", f"{where}, attempt {failure.get('attempt', 1)}", class_="quiet") if where else None,
+            tag("p", _sentence(ADVICE.get(code, "look at it by hand")), class_="advice"),
+            tag("p", where, class_="quiet") if where else None,
             tag("p", tag("code", f"headrace dead replay {entry.document_id}"), class_="quiet")
             if failure.get("retriable")
             else None,
         ]
     )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _duplicate_body(entry: Entry) -> Html:

@@ -17,6 +17,9 @@
 
 What the executor sees from outside (a worker that died, hung or grew) is a code too, but no exception: nothing in the
 worker lived to raise it.
+
+A failure goes into the ledger, where everything is the same on every rerun: so its `detail` never holds what was
+measured. That is `observed`, which is kept beside the entry.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ UNPICKLABLE_RESULT = "unpicklable-result"
 ENGINE_ERROR = "engine-error"
 CANCELLED = "cancelled"
 
+OBSERVED_CHARACTERS = 400
+"""How much is kept of what a library said about a failure."""
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentFailure:
@@ -39,9 +45,8 @@ class DocumentFailure:
     Attributes:
         code: the stable, hyphenated name of the reason (`corrupt-document`, `worker-lost`, ...).
         stage: where it happened: `read`, `decode`, `recognise`, `extract`, `execute`.
-        detail: one sentence for a person: what, where, and what to do.
+        detail: one sentence for a person: what, where, and what to do; the same on every rerun.
         page: the page it happened on, from 1; None when it is about the whole document.
-        attempt: which attempt ended like this, from 1.
         retriable: whether the same bytes could succeed when run again.
     """
 
@@ -49,7 +54,6 @@ class DocumentFailure:
     stage: str
     detail: str
     page: int | None = None
-    attempt: int = 1
     retriable: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,28 +62,35 @@ class DocumentFailure:
 
 
 class DocumentError(Exception):
-    """One document cannot be read; it costs only itself. `detail` says what to do next."""
+    """One document cannot be read; it costs only itself.
+
+    Args:
+        detail: what is wrong and what to do next, without anything that was measured.
+        page: where, from 1.
+        observed: what was measured, or what a library said about it: may differ from run to run.
+    """
 
     code: ClassVar[str] = ENGINE_ERROR
     stage: ClassVar[str] = "decode"
     retriable: ClassVar[bool] = False
 
-    def __init__(self, detail: str, *, page: int | None = None) -> None:
+    def __init__(self, detail: str, *, page: int | None = None, observed: str = "") -> None:
         super().__init__(detail)
         self.detail = detail
         self.page = page
+        self.observed = observed[:OBSERVED_CHARACTERS]
 
-    def failure(self, attempt: int = 1) -> DocumentFailure:
+    def failure(self) -> DocumentFailure:
         """This error as data."""
-        return DocumentFailure(self.code, self.stage, self.detail, self.page, attempt, self.retriable)
+        return DocumentFailure(self.code, self.stage, self.detail, self.page, self.retriable)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Keyword arguments do not survive the default pickling of exceptions, and these cross process borders.
-        return _rebuild, (type(self), self.detail, self.page)
+        return _rebuild, (type(self), self.detail, self.page, self.observed)
 
 
-def _rebuild(kind: type[DocumentError], detail: str, page: int | None) -> DocumentError:
-    return kind(detail, page=page)
+def _rebuild(kind: type[DocumentError], detail: str, page: int | None, observed: str) -> DocumentError:
+    return kind(detail, page=page, observed=observed)
 
 
 class EmptyFile(DocumentError):

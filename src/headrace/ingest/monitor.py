@@ -110,7 +110,8 @@ class Monitor:
                 if self.on_failure is not None:
                     stop, self.on_failure = self.on_failure, None
                     stop()
-                self.failures.append(FailedDocument(entry.uri, failure.get("code", ""), failure.get("detail", "")))
+                told = failure.get("code", ""), failure.get("detail", ""), _observed(outcome)
+                self.failures.append(FailedDocument(entry.uri, *told))
             timed = (outcome.elapsed_s, entry.uri)
             if len(self._slowest) < _SLOWEST:
                 heapq.heappush(self._slowest, timed)
@@ -181,3 +182,9 @@ class Monitor:
     def _recent_rate(self) -> float:
         (then, done_then), now = self._rates[0], time.monotonic()
         return (self.done - done_then) / (now - then) if now > then else 0.0
+
+
+def _observed(outcome: Success[Any, Any] | Failure[Any]) -> str:
+    """What was seen of a failure, with the numbers that no ledger entry has."""
+    seen = getattr(outcome, "detail", None) or "; ".join(getattr(getattr(outcome, "value", None), "observed", ()))
+    return str(seen)

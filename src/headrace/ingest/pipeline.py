@@ -14,11 +14,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from headrace.documents.advice import MEANING
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
-from headrace.documents.errors import MEMORY_LIMIT, WORKER_LOST, DocumentFailure
+from headrace.documents.errors import WORKER_LOST, DocumentFailure
 from headrace.documents.status import DocumentState
 from headrace.execution import Failure, Success
+from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, EXCEPTION
 from headrace.flow import Ended, Receiver, Sender, channel
 from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.job import Job
@@ -75,8 +77,8 @@ async def recognise(job: Job, outcomes: Sender[Outcome]) -> None:
     """Documents go to the workers and come back in order, inside the window; failures take their place."""
 
     async def charge(document: Document, failure: Failure[Document]) -> None:
-        attempt = document_failure(failure)
-        await job.database.call(lambda store: store.charge_attempt(document, attempt.as_dict()))
+        told = document_failure(failure).as_dict() | {"attempt": failure.attempt, "observed": failure.detail}
+        await job.database.call(lambda store: store.charge_attempt(document, told))
 
     with outcomes:
         results = job.pool.map(
@@ -149,24 +151,22 @@ def draft(outcome: Outcome) -> Draft:
 def document_failure(failure: Failure[Document]) -> DocumentFailure:
     """The pool's view of a failure in the words of documents: it happened while executing, seen from outside.
 
-    It goes into the ledger, so nothing in it may differ from run to run: no measured memory, and attempts only where
-    they are what it failed for. (A worker that somebody killed costs an attempt, too; that is luck.)
+    It goes into the ledger, so nothing in it may differ from run to run: one sentence for each code. What was seen
+    (the signal, the memory, which attempt it was: a worker that somebody killed costs one, too) is `telemetry`.
     """
-    detail, lost = failure.detail, failure.code == WORKER_LOST
-    if lost:
-        detail = detail.partition(";")[0]
-    elif failure.code == MEMORY_LIMIT:
-        detail = f"its worker grew too large; {detail.rpartition('; ')[2]}"
-    return DocumentFailure(failure.code, "execute", detail, None, failure.attempt if lost else 1, retriable=lost)
+    # Attempts are used up before the first one only when --attempts was lowered since: what used them up counts.
+    code = WORKER_LOST if failure.code == ATTEMPTS_EXHAUSTED else failure.code
+    detail = MEANING.get(code, MEANING[EXCEPTION])
+    return DocumentFailure(code, "execute", detail, None, retriable=code == WORKER_LOST)
 
 
 def telemetry(outcome: Outcome) -> Telemetry:
     """What was measured; it is kept beside the entry, never inside it."""
     if isinstance(outcome, Failure):
-        return Telemetry(elapsed_s=outcome.elapsed_s)
+        return Telemetry(outcome.elapsed_s, observed=(f"attempt {outcome.attempt}: {outcome.detail}",))
     reading = outcome.value
     stages_s = {stage: ms / 1000 for stage, ms in reading.durations_ms.items()}
-    return Telemetry(outcome.elapsed_s, reading.pages, stages_s)
+    return Telemetry(outcome.elapsed_s, reading.pages, stages_s, reading.observed)
 
 
 def keep_bytes(job: Job, failed: Sequence[Document]) -> dict[str, str]:

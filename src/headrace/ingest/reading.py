@@ -40,6 +40,7 @@ class Reading:
         receipt: a `Receipt` as JSON types; None when it failed.
         failure: why it failed; None otherwise.
         durations_ms: time by step; a measurement, never part of the ledger.
+        observed: sentences with what was measured of failures, never part of the ledger either.
     """
 
     state: DocumentState
@@ -49,6 +50,7 @@ class Reading:
     receipt: dict[str, Any] | None = None
     failure: DocumentFailure | None = None
     durations_ms: dict[str, float] = field(default_factory=dict)
+    observed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,9 @@ class ReadDocuments:
                 return _failed(error, document)
             durations = {**text.durations_ms, "extract": (time.perf_counter() - started) * 1000}
             state = DocumentState.PARTIAL if text.partial else DocumentState.SUCCEEDED
-            return Reading(state, text.sha256, text.size_bytes, text.page_count, receipt, None, durations)
+            return Reading(
+                state, text.sha256, text.size_bytes, text.page_count, receipt, None, durations, text.observed
+            )
 
         return read
 
@@ -105,8 +109,8 @@ class ReadDocuments:
         try:
             fields = extract(text.pages, today=self.today)
         except Exception as error:  # a rule met text it was not made for: that costs this document, with its reason
-            why = f"a rule failed on this text ({type(error).__name__}: {error}); please report the file"
-            raise ExtractionIncomplete(why) from error
+            why = "a rule failed on this text; please report the file"
+            raise ExtractionIncomplete(why, observed=f"{type(error).__name__}: {error}") from error
         return {
             "schema_version": SCHEMA_VERSION,
             "document_id": document.document_id,
@@ -138,9 +142,9 @@ def _failed(error: DocumentError, document: Document) -> Reading:
     """A failure, with the digest of the bytes that failed where they can be read."""
     from headrace.ocr.read import digest_source
 
-    failure = error.failure()  # attempts that a lost worker cost before are no part of it: see `document_failure`
+    failure, observed = error.failure(), (error.observed,) if error.observed else ()
     try:
         digest = digest_source(document.path)
     except DocumentError:
-        return Reading(DocumentState.FAILED, failure=failure)
-    return Reading(DocumentState.FAILED, digest.sha256, digest.size_bytes, failure=failure)
+        return Reading(DocumentState.FAILED, failure=failure, observed=observed)
+    return Reading(DocumentState.FAILED, digest.sha256, digest.size_bytes, failure=failure, observed=observed)

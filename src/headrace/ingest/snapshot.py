@@ -64,11 +64,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """One failure, as the summary shows it."""
+    """One failure, as the summary shows it: `detail` is the ledger's sentence, `observed` has what was measured."""
 
     uri: str
     code: str
     detail: str
+    observed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

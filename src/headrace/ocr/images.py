@@ -6,6 +6,7 @@ limit, and its registry is shared with the host program; nothing here changes or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -29,6 +30,7 @@ from headrace.ocr.orientation import UPRIGHT, read_orientation, swaps_sides, tur
 _BYTES_PER_PIXEL = {"1": 2, "L": 1, "P": 5, "LA": 11, "PA": 11, "I;16": 4, "I;16B": 4, "I;16L": 4, "I": 8, "F": 8}
 _BYTES_PER_PIXEL |= {"RGB": 4, "RGBA": 9, "RGBX": 8, "CMYK": 8, "YCbCr": 8, "LAB": 8, "HSV": 8}
 _JPEG_DRAFT_SCALES = (8, 4, 2)
+_ADDRESS = re.compile(r" (at )?0x[0-9a-f]{6,}")
 _MAX_COLOUR_PIXELS = 16_000_000
 
 
@@ -103,7 +105,9 @@ def broken_content(kind: str, page: int | None = None) -> Iterator[None]:
     except Image.DecompressionBombError as error:
         raise ImageTooLarge(str(error), page=page) from error
     except Exception as error:
-        raise CorruptDocument(f"broken {kind}: {error or type(error).__name__}", page=page) from error
+        # A decoder that names an object of its own names where that is in memory: another place on every run.
+        said = _ADDRESS.sub("", str(error)) or type(error).__name__
+        raise CorruptDocument(f"broken {kind}: {said}", page=page) from error
 
 
 def open_image(file: BinaryIO, kind: str) -> Image.Image:

@@ -80,7 +80,9 @@ class RapidOcrEngine:
         except MemoryError:
             raise
         except Exception as error:  # cv2 and onnxruntime have errors of their own kinds
-            raise EngineError(f"rapidocr failed: {error}", page=image.number) from error
+            raise EngineError(
+                "rapidocr failed on this page", page=image.number, observed=f"rapidocr: {error}"
+            ) from error
         height, width = pixels.shape[:2]
         return tuple(
             Box(text.strip(), _polygon(corners, width, height), confidence)

@@ -56,6 +56,7 @@ class DocumentText:
         pages: the pages that could be read, in order.
         page_failures: the pages that could not, in order; never all of them, then the document fails.
         durations_ms: wall time by step: `read`, `decode`, `recognise`. Measurements, different on every run.
+        observed: what was measured of the failed pages; may differ on every run, too.
     """
 
     sha256: str
@@ -65,6 +66,7 @@ class DocumentText:
     pages: tuple[PageText, ...] = ()
     page_failures: tuple[PageFailure, ...] = ()
     durations_ms: dict[str, float] = field(default_factory=dict, compare=False)
+    observed: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -106,8 +108,9 @@ def read_document(
     if not pages:
         raise errors[0]
     failures = tuple(PageFailure(page=e.page or 1, code=e.code, detail=e.detail) for e in errors)
+    observed = tuple(e.observed for e in errors if e.observed)
     return DocumentText(
-        digest.sha256, digest.size_bytes, kind, count, tuple(pages), failures, durations_ms=steps.durations_ms
+        digest.sha256, digest.size_bytes, kind, count, tuple(pages), failures, steps.durations_ms, observed
     )
 
 
@@ -146,8 +149,10 @@ def _read_pages(
         items = iter(pages)
         for number in range(1, count + 1):
             if steps.clock() >= document_ends:
-                detail = f"not begun: the document's {limits.document_timeout_s:g} s were used up"
-                errors += [PageTimeout(detail, page=left) for left in range(number, count + 1)]
+                detail = "not begun: the pages before it used up the document's time; raise --document-timeout"
+                seen = f"pages {number} to {count} not begun: {limits.document_timeout_s:g} s were used up"
+                errors.append(PageTimeout(detail, page=number, observed=seen))
+                errors += [PageTimeout(detail, page=left) for left in range(number + 1, count + 1)]
                 break
             page_clock = _PageClock(number, limits.page_timeout_s, steps.clock)
             try:
@@ -191,9 +196,9 @@ class _PageClock:
         """Raises `PageTimeout` once the limit has passed."""
         took = self._clock() - self._began
         if took > self._timeout_s:
-            raise PageTimeout(
-                f"page {self._page} took {took:.1f} s, the limit is {self._timeout_s:g} s", page=self._page
-            )
+            seen = f"page {self._page} took {took:.1f} s, the limit is {self._timeout_s:g} s"
+            detail = "reading the page took longer than one page may; raise --page-timeout"
+            raise PageTimeout(detail, page=self._page, observed=seen)
 
 
 class _Steps:

@@ -95,7 +95,9 @@ class TesseractEngine:
             self._api.SetSourceResolution(_DPI)
             table = self._api.GetTSVText(0)
         except RuntimeError as error:
-            raise EngineError(f"tesseract failed: {error}", page=image.number) from error
+            raise EngineError(
+                "tesseract failed on this page", page=image.number, observed=f"tesseract: {error}"
+            ) from error
         finally:
             self._api.Clear()  # pages must not pile up in native memory, nor influence each other
         return tuple(_runs(table, width, height))

@@ -183,4 +183,5 @@ class SqlLedger(SqlPart):
 
 
 def _as_json(telemetry: Telemetry) -> str:
-    return json.dumps({"pages": telemetry.pages, "stages_s": dict(telemetry.stages_s)})
+    told: dict[str, Any] = {"pages": telemetry.pages, "stages_s": dict(telemetry.stages_s)}
+    return json.dumps(told | ({"observed": telemetry.observed} if telemetry.observed else {}))

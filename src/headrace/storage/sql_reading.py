@@ -217,4 +217,4 @@ def _telemetry(row: Row[Any]) -> Telemetry | None:
     if row.elapsed_s is None:
         return None
     told = json.loads(row.telemetry)
-    return Telemetry(row.elapsed_s, told["pages"], told["stages_s"])
+    return Telemetry(row.elapsed_s, told["pages"], told["stages_s"], tuple(told.get("observed", ())))

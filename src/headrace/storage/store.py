@@ -127,11 +127,13 @@ class Telemetry:
         elapsed_s: from start to result in the worker.
         pages: how many pages it had.
         stages_s: seconds per stage.
+        observed: what was seen of failures, in words with the measured numbers.
     """
 
     elapsed_s: float = 0.0
     pages: int = 0
     stages_s: Mapping[str, float] = field(default_factory=dict)
+    observed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ class DocumentRecord:
         document: the reference.
         state: queued until its entry is committed.
         external_id: the caller's own id.
-        last_failure: of the last charged attempt; it may have succeeded since.
+        last_failure: of the last charged attempt, with `attempt` and what was `observed`; it may have succeeded since.
         replay_of: id of the failed document this one runs again; None for most.
         telemetry: what was measured; None until it ended.
         entry: its entry; None while it is queued.
