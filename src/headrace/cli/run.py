@@ -91,6 +91,9 @@ def run(
 
     The same command goes on after Ctrl-C, kill -9 or a full disk. Ctrl-C once finishes what is being read, twice stops.
     """  # fmt: skip
+    from headrace.execution.memory import return_memory_promptly
+
+    return_memory_promptly()
     from headrace.cli.progress import Progress, choose_display
     from headrace.cli.summary import exit_code
     from headrace.flow.sizing import Machine, readable_bytes
