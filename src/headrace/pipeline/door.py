@@ -1,0 +1,78 @@
+"""The door into a channel of passages: weighs what goes through, and knows since when it waits for room."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from headrace.flow import Full, Receiver, Sender, channel
+from headrace.pipeline.lanes import failed
+from headrace.pipeline.passage import Passage
+from headrace.pipeline.stage import Stage
+
+
+class Door:
+    """One channel, and the way into it. One task at a time goes through.
+
+    Args:
+        stage: whose inbound channel this is; None for the channel of outcomes.
+        capacity: the most items in the channel.
+
+    Attributes:
+        blocked_since: since when it has been waiting for room, in seconds of the loop; None while it does not.
+    """
+
+    def __init__(self, stage: Stage | None, capacity: int) -> None:
+        self._stage = stage
+        self._now = asyncio.get_running_loop().time
+        self.capacity = capacity
+        self.blocked_since: float | None = None
+        ends: tuple[Sender[Passage], Receiver[Passage]]
+        if stage is None or stage.weigh is None:
+            ends = channel(capacity)
+        else:
+            ends = channel(capacity, weight_capacity=stage.weight_capacity, weigh=_weight)
+        self._sender, self.receiver = ends
+
+    async def send(self, passage: Passage) -> None:
+        """Waits for room and lets it in. Cancelled, it is not in.
+
+        What cannot be weighed fails in the stage that it cannot get into.
+
+        Raises:
+            Closed: the run was closed.
+        """
+        passage.weight = self._weigh(passage)
+        try:
+            self._sender.try_send(passage)
+        except Full:
+            self.blocked_since = self._now()
+            try:
+                await self._sender.send(passage)
+            finally:
+                self.blocked_since = None
+        passage.entered_at = self._now()
+
+    def close(self) -> None:
+        """No more comes through."""
+        self._sender.close()
+
+    def statistics(self) -> Any:
+        """Of the channel."""
+        return self.receiver.statistics()
+
+    def _weigh(self, passage: Passage) -> int:
+        if self._stage is None or self._stage.weigh is None or passage.failure is not None:
+            return 0
+        try:
+            weight = self._stage.weigh(passage.value)
+            if weight < 0:
+                raise ValueError(f"an item cannot weigh {weight}")
+        except Exception as error:
+            passage.take(failed(passage.item, error, 0.0), self._stage.name, 1)
+            return 0
+        return weight
+
+
+def _weight(passage: Passage) -> int:
+    return passage.weight
