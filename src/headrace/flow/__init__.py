@@ -4,7 +4,7 @@
 time, seeded schedules) is in `headrace.flow.testing`.
 """
 
-from headrace.flow.channel import ChannelStatistics, Receiver, Sender, Slot, channel
+from headrace.flow.channel import ChannelStatistics, Receiver, Sender, channel
 from headrace.flow.clock import Clock, LoopClock, MonotonicClock
 from headrace.flow.drain import Drain, Drainable, DrainReport
 from headrace.flow.errors import Closed, Empty, Ended, Expired, FlowError, Full, PermitSpent, Refusal, Shed
@@ -12,6 +12,7 @@ from headrace.flow.gate import Gate, GateState, GateStatistics, WaterMarks
 from headrace.flow.gauges import Gauge, Gauges
 from headrace.flow.permits import Ending, Permit, Permits, PermitStatistics
 from headrace.flow.rate import Rate, RateLimit, RateStatistics, TokenBucket
+from headrace.flow.sending import Sending, Slot
 from headrace.flow.waiters import WaitLine
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Receiver",
     "Refusal",
     "Sender",
+    "Sending",
     "Shed",
     "Slot",
     "TokenBucket",

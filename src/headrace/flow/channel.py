@@ -16,8 +16,8 @@ The rules are in `headrace.flow.slots`; this file holds the two ends and their f
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from asyncio import CancelledError
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar, cast
 from headrace.flow.clock import Clock
 from headrace.flow.errors import Closed, Empty, Ended, Full
 from headrace.flow.gauges import Gauge
+from headrace.flow.sending import Sending, Slot, with_item
 from headrace.flow.slots import Slots
 
 T = TypeVar("T")
@@ -42,7 +43,8 @@ class ChannelStatistics:
         reserved: slots that are reserved and not filled yet.
         waiting_senders: senders that wait for room, threads included.
         waiting_receivers: receivers that wait for an item.
-        oldest_age_s: how long the next item to be received has been in; 0.0 when there is none.
+        oldest_age_s: how long the next item to be received has been in; 0.0 when there is none. Items that came in
+            the same turn of the event loop share the age of the first: never too low, at most two turns too high.
         senders: open senders.
         receivers: open receivers.
         closed: whether no more comes in.
@@ -108,7 +110,6 @@ class _End(Generic[T]):
     def statistics(self) -> ChannelStatistics:
         """A frozen snapshot of the channel."""
         s = self._slots
-        age_s = s.now() - s.buffer[0][1] if s.buffer else 0.0
         return ChannelStatistics(
             depth=len(s.buffer),
             limit=s.capacity,
@@ -117,7 +118,7 @@ class _End(Generic[T]):
             reserved=s.reserved - s.threads.spare,
             waiting_senders=len(s.senders_line),
             waiting_receivers=len(s.receivers_line),
-            oldest_age_s=age_s,
+            oldest_age_s=s.stamps.age_s(s.taken) if s.buffer else 0.0,
             senders=s.senders,
             receivers=s.receivers,
             closed=s.closed,
@@ -156,9 +157,21 @@ class Sender(_End[T]):
         """
         s = self._way
         if len(s.buffer) < s.room:  # nothing is special: room is negative when anything is
-            s.buffer.append((item, s.now()))
-        elif not self._slots.put(item, self._closed):
-            await self._slots.put_later(item, deadline_s)
+            s.buffer.append(item)
+            return
+        s = self._slots
+        if s.put(item, self._closed):
+            return
+        weight = s.weight_of(item)
+        waiter = s.line_up(weight, deadline_s)
+        try:
+            refusal = await waiter
+        except CancelledError:
+            s.senders_line.abandon(waiter, weight)
+            raise
+        if refusal is not None:
+            raise with_item(refusal(), item)
+        s.fill(item, weight, weight)
 
     def try_send(self, item: T) -> None:
         """Sends one item if there is room and nobody waits for it.
@@ -169,9 +182,34 @@ class Sender(_End[T]):
         """
         s = self._way
         if len(s.buffer) < s.room:
-            s.buffer.append((item, s.now()))
+            s.buffer.append(item)
         elif not self._slots.put(item, self._closed):
-            raise Full(f"the channel holds {len(self._slots.buffer)} items and can take no more now", item=item)
+            raise Full("the channel can take no more now", item=item)
+
+    def send_many(self, items: Sequence[T], *, deadline_s: float | None = None) -> Sending[T]:
+        """Sends items in their order, as many at once as there is room for; to be awaited.
+
+        The value that it returns when awaited is how many that were: all of them. Others who wait for room are served
+        in between, so a batch is not one unbroken row in a channel with several senders.
+
+        Whatever ends it early, a refusal or a cancellation, the `Sending` says how many items were `accepted` (the
+        first ones); the others are not in the channel:
+
+            sending = sender.send_many(items)
+            try:
+                await sending
+            finally:
+                left = items[sending.accepted:]
+
+        Args:
+            items: what to send; not to be changed before the end.
+            deadline_s: the longest wait for room, all in all, in seconds from the moment it is awaited.
+
+        Raises:
+            Expired: there was not room for all by the deadline; the items that are left are on the error.
+            Closed: no more comes in; the items that are left are on the error.
+        """
+        return Sending(self, items, deadline_s)
 
     def send_blocking(self, item: T, *, deadline_s: float | None = None) -> None:
         """Sends one item from another thread, which waits for room in the same line as everybody else.
@@ -228,49 +266,6 @@ class Sender(_End[T]):
         self.close()
 
 
-class Slot(Generic[T]):
-    """Room in a channel for one item, held until it is filled or released; leaving its `with` block releases it."""
-
-    __slots__ = ("_open", "_slots", "weight")
-
-    def __init__(self, slots: Slots[T], weight: int) -> None:
-        self._slots = slots
-        self._open = True
-        self.weight = weight
-
-    def send(self, item: T) -> None:
-        """Fills the slot, without waiting.
-
-        Raises:
-            Closed: no more comes in; the item is on the error and the slot is gone.
-            ValueError: the item is heavier than what was reserved (the slot stays), or the slot was used before.
-        """
-        if not self._open:
-            raise ValueError("this slot was filled or released before")
-        actual = self._slots.weight_of(item)
-        if actual > self.weight:
-            raise ValueError(f"reserved for a weight of {self.weight}, the item weighs {actual}")
-        self._open = False
-        self._slots.fill(item, self.weight, actual)
-
-    def release(self) -> None:
-        """Gives the room to the next in line; changes nothing once the slot is filled or released."""
-        if self._open:
-            self._open = False
-            self._slots.unreserve(self.weight)
-
-    def __del__(self) -> None:
-        if self._open:
-            self._slots.unreserve_soon(self.weight)
-            warnings.warn("a slot of a channel was neither filled nor released", ResourceWarning, stacklevel=1)
-
-    def __enter__(self) -> Slot[T]:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.release()
-
-
 class Receiver(_End[T]):
     """The end where items come out. An async iterator that ends when the channel does."""
 
@@ -290,10 +285,19 @@ class Receiver(_End[T]):
         """
         s = self._slots
         if len(s.buffer) > s.promised:  # nothing is special: no length is above it when anything is
-            return s.buffer.popleft()[0]
-        if len(s.buffer) > s.claimed:
+            s.taken += 1
+            return s.buffer.popleft()
+        if len(s.buffer) > s.claimed + s.wanted:
             return s.take()
-        return await s.recv()
+        waiter = s.line_up_for(1)
+        try:
+            refusal = await waiter
+        except CancelledError:
+            s.receivers_line.abandon(waiter, 1)
+            raise
+        if refusal is not None:
+            raise refusal()
+        return s.take_claimed()
 
     def try_recv(self) -> T:
         """The next item, if there is one that no waiting receiver has been promised.
@@ -303,7 +307,7 @@ class Receiver(_End[T]):
             Ended: there will never be one.
         """
         s = self._slots
-        if len(s.buffer) > s.claimed:
+        if len(s.buffer) > s.claimed + s.wanted:
             return s.take()
         if s.ended:
             raise Ended
@@ -324,11 +328,22 @@ class Receiver(_End[T]):
         """
         if max_items < 1:
             raise ValueError(f"needs at least one item to receive, got {max_items}")
-        if linger_s <= 0.0:
-            items = self._slots.take_many(max_items)
-            if items:
-                return items
-        return await self._slots.recv_many(max_items, linger_s)
+        s = self._slots
+        if linger_s > 0.0:
+            return await s.collect(max_items, linger_s)
+        items = s.take_many(max_items)
+        if items:
+            return items
+        ask = min(max_items, s.capacity or 1)
+        waiter = s.line_up_for(ask)
+        try:
+            refusal = await waiter
+        except CancelledError:
+            s.receivers_line.abandon(waiter, ask)
+            raise
+        if refusal is not None:
+            raise refusal()
+        return s.take_granted(ask, max_items)
 
     def clone(self) -> Receiver[T]:
         """Another receiver of the same channel, to be closed on its own: each item goes to one of them."""

@@ -33,9 +33,12 @@ class Refusal(FlowError):
     http_status: ClassVar[int] = 429
 
     def __init__(self, detail: str = "", *, item: Any = None, retry_after_s: float | None = None) -> None:
-        super().__init__(detail or (type(self).__doc__ or "").splitlines()[0])
+        super().__init__(detail)
         self.item = item
         self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:  # found only when read: under load most refusals are not
+        return str(self.args[0]) or (type(self).__doc__ or "").splitlines()[0]
 
 
 class Full(Refusal):

@@ -142,7 +142,7 @@ class RateLimit:
         """
         self._check(count)
         if self._line.waiting or not self._take(count):
-            ahead = sum(self._line.waiting.values())
+            ahead = sum(self._line.needs())
             raise Full("the rate is used up", retry_after_s=self._time_until(ahead + count))
 
     async def acquire(self, count: float = 1.0, *, deadline_s: float | None = None) -> None:
@@ -157,11 +157,11 @@ class RateLimit:
         self._check(count)
         if not self._line.waiting and self._take(count):
             return
-        waiter = self._line.join(count)
+        waiter = self._line.join(count, deadline_s)
         if self._timer is None:
             self._arm()
         try:
-            await self._line.outcome(waiter, count, deadline_s)
+            await self._line.outcome(waiter, count)
         except BaseException:
             self._arm()  # whoever is head now may be due at another time than the one who left
             raise

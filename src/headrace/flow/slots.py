@@ -1,12 +1,13 @@
 """The rules of a channel: who may put an item in, and who may take which out.
 
-Two counts make it exact. `reserved` are slots given to senders that have not filled them yet; `claimed` are items
-promised to receivers that have not taken them yet. Both move only together with a grant, so:
+Three counts make it exact. `reserved` are slots given to senders that have not filled them yet; `claimed` are items
+promised to receivers that have not run yet, one for each at least; `wanted` is how many more those receivers asked for:
+what comes before they run is theirs too, so that one wake-up moves a whole batch. All move only with a grant, so:
 
-    len(buffer) + reserved <= capacity             at every instant
-    claimed <= len(buffer)                         at every instant
-    a sender waits    => there is no room for it   (P9, checked after every change by `advance`)
-    a receiver waits  => every item is claimed     (the same)
+    len(buffer) + reserved <= capacity                  at every instant
+    claimed <= len(buffer)                              at every instant
+    a sender waits    => there is no room for it        (P9, checked after every change by `advance`)
+    a receiver waits  => len(buffer) <= claimed + wanted    (the same; wanted is 0 once everybody has run)
 
 A cancelled waiter gives its slot or claim back; the item itself never moves before the task that takes it runs.
 """
@@ -16,11 +17,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from typing import Generic, TypeAlias, TypeVar
 
+from headrace.flow.ages import Stamps
 from headrace.flow.clock import Clock, LoopClock
-from headrace.flow.errors import Closed, Ended, Refusal
+from headrace.flow.errors import Closed, Ended
 from headrace.flow.gauges import Gauge
 from headrace.flow.threads import ThreadDoor
 from headrace.flow.waiters import Waiter, WaitLine
@@ -28,8 +31,18 @@ from headrace.flow.waiters import Waiter, WaitLine
 T = TypeVar("T")
 
 
-class _Ask:
-    """What one waiting receiver wants, and what it has been promised so far."""
+class Batch:
+    """What a sender of many waits for: `want` slots, or as many of them as are free; `have` is what it was given."""
+
+    __slots__ = ("have", "want")
+
+    def __init__(self, want: int) -> None:
+        self.want = want
+        self.have = 0
+
+
+class Collecting:
+    """What a lingering receiver wants, and what it has been promised so far."""
 
     __slots__ = ("have", "linger_s", "timer", "want")
 
@@ -40,27 +53,32 @@ class _Ask:
         self.timer: asyncio.TimerHandle | None = None
 
 
+Ask: TypeAlias = int | Collecting  # a receiver that does not linger waits for one item and takes up to so many
+Room: TypeAlias = int | Batch  # a sender of one item waits for a slot of this weight
+
+
 class Slots(Generic[T]):
     """The shared inside of a channel. Its ends read it; only its methods change it, but for the ends' fast paths.
 
     `room` and `promised` make those fast paths possible: an item may simply be appended while there are fewer than
-    `room`, and popped while there are more than `promised`. Where more is to be done (someone waits, things are
-    weighed, the channel is closed) no number of items meets that. Every change that could make them too generous
-    switches the fast path off at once; `_settle` at the end of an operation switches it on again.
+    `room`, and popped (and counted as `taken`) while there are more than `promised`. Where more is to be done (someone
+    waits, things are weighed, the channel is closed, the turn has no stamp yet) no number of items meets that. Every
+    change that could make them too generous switches the fast path off at once; `settle` switches it on again.
     """
 
     __slots__ = (
         "_gauge",
         "_loop",
+        "_no_context",
         "_plain",
         "_reserved_weight",
+        "_stamped",
         "_weigh",
         "_weights",
         "buffer",
         "capacity",
         "claimed",
         "closed",
-        "now",
         "promised",
         "receivers",
         "receivers_line",
@@ -70,7 +88,10 @@ class Slots(Generic[T]):
         "senders",
         "senders_line",
         "senders_waiting",
+        "stamps",
+        "taken",
         "threads",
+        "wanted",
         "weight",
         "weight_capacity",
     )
@@ -85,28 +106,32 @@ class Slots(Generic[T]):
     ) -> None:
         self.capacity = capacity
         self.weight_capacity = weight_capacity
-        self.buffer: deque[tuple[T, float]] = deque()  # items with the moment they came in
+        self.buffer: deque[T] = deque()
+        self.taken = 0  # items ever received: the number of the first in the buffer
         self._weights: deque[int] = deque()  # of the items in `buffer`, when they are weighed
         self._weigh = weigh
         self._gauge = gauge
         self._loop = asyncio.get_running_loop()
-        self.now = (clock or LoopClock(self._loop)).now
+        self._no_context = Context()
+        self.stamps = Stamps((clock or LoopClock(self._loop)).now)
+        self._stamped = False  # in this turn of the loop
         self.weight = 0
         self.reserved = 0
         self._reserved_weight = 0
         self.claimed = 0
+        self.wanted = 0
         self.closed = False
         self.senders = 0
         self.receivers = 0
-        self.senders_line: WaitLine[int] = WaitLine(self._admit, self._unadmit)
-        self.receivers_line: WaitLine[_Ask] = WaitLine(self._claim, self._unclaim)
+        self.senders_line: WaitLine[Room] = WaitLine(self._admit, self._unadmit)
+        self.receivers_line: WaitLine[Ask] = WaitLine(self._claim, self._unclaim)
         self.senders_waiting = self.senders_line.waiting
         self.receivers_waiting = self.receivers_line.waiting
         self.threads: ThreadDoor[T] = ThreadDoor(self, self._loop)
         self._plain = capacity > 0 and weigh is None and gauge is None
         self.room = -1
         self.promised = sys.maxsize
-        self._settle()
+        self.settle()
 
     @property
     def ended(self) -> bool:
@@ -115,7 +140,9 @@ class Slots(Generic[T]):
 
     def weight_of(self, item: T) -> int:
         """The weight of an item; 0 where nothing is weighed. Raises ValueError for a negative one."""
-        weight = self._weigh(item) if self._weigh is not None else 0
+        if self._weigh is None:
+            return 0
+        weight = self._weigh(item)
         if weight < 0:
             raise ValueError(f"an item cannot weigh {weight}")
         return weight
@@ -124,44 +151,60 @@ class Slots(Generic[T]):
 
     def put(self, item: T, sender_closed: bool) -> bool:
         """Puts an item in now, or returns False; see `Sender.try_send`."""
-        if self.room >= 0 and not sender_closed and not self.threads.spare:
-            return False  # the fast path has seen that there is no room, and room is all that this channel needs
-        weight = self.weight_of(item)
-        try:
-            admitted = self.admit_now(weight, sender_closed)
-        except Closed as refusal:
-            refusal.item = item
-            raise
-        if admitted:
-            self.fill(item, weight, weight)
-        return admitted
-
-    async def put_later(self, item: T, deadline_s: float | None) -> None:
-        """Waits in line for room, and puts the item in; see `Sender.send`."""
+        if self.closed or sender_closed:
+            raise Closed("the channel is closed" if self.closed else "this sender was closed", item=item)
+        if self.senders_waiting:
+            return False
         weight = 0 if self._weigh is None else self.weight_of(item)
-        try:
-            await self.senders_line.outcome(self.line_up(weight), weight, deadline_s)
-        except Refusal as refusal:
-            refusal.item = item
-            raise
-        self.fill(item, weight, weight)
+        # Slots that threads hold in advance and do not use come home before anybody waits for room.
+        if not self._fits(weight) and not (self.threads.reclaim() and self._fits(weight)):
+            return False
+        self._append(item, weight)
+        return True
 
-    async def reserve(self, weight: int, deadline_s: float | None, sender_closed: bool) -> None:
-        """Takes room that `fill` or `unreserve` will end; see `Sender.reserve`."""
-        if not self.admit_now(weight, sender_closed):
-            await self.senders_line.outcome(self.line_up(weight), weight, deadline_s)
-            if self.closed:  # granted first, closed in the same tick
-                self.unreserve(weight)
-                raise Closed("the channel is closed")
+    def put_many(self, items: Sequence[T], start: int, sender_closed: bool) -> int:
+        """Puts in what there is room for now, from `items[start]` on; returns how many those were."""
+        if not self._plain:
+            at = start
+            while at < len(items) and self.put(items[at], sender_closed):
+                at += 1
+            return at - start
+        if self.closed or sender_closed:
+            raise Closed("the channel is closed" if self.closed else "this sender was closed")
+        if self.senders_waiting:
+            return 0
+        wish = len(items) - start
+        free = self.capacity - self.reserved - len(self.buffer)
+        if free < wish and self.threads.reclaim():
+            free = self.capacity - self.reserved - len(self.buffer)
+        count = min(wish, free)
+        if count > 0:
+            self._extend(items if count == len(items) else items[start : start + count])
+        return count
 
     def admit_now(self, weight: int, sender_closed: bool = False) -> bool:
-        """Takes room if there is some and nobody waits for it. Raises Closed when no more comes in."""
+        """Reserves a slot if there is one and nobody waits for it. Raises Closed when no more comes in."""
         if self.closed or sender_closed:
             raise Closed("the channel is closed" if self.closed else "this sender was closed")
         if self.senders_waiting:
             return False
-        # Slots that threads hold in advance and do not use come home before anybody waits for room.
         return self._admit(weight) or (self.threads.reclaim() and self._admit(weight))
+
+    def line_up(self, need: Room, deadline_s: float | None = None) -> Waiter:
+        """A place in the line of senders."""
+        waiter = self.senders_line.join(need, deadline_s)
+        self.promised = sys.maxsize
+        if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
+            self.receivers_line.advance()
+        return waiter
+
+    async def reserve(self, weight: int, deadline_s: float | None, sender_closed: bool) -> None:
+        """Takes room that `fill` or `unreserve` will end; see `Sender.reserve`."""
+        if not self.admit_now(weight, sender_closed):
+            await self.senders_line.outcome(self.line_up(weight, deadline_s), weight)
+            if self.closed:  # granted first, closed in the same tick
+                self.unreserve(weight)
+                raise Closed("the channel is closed")
 
     def fill(self, item: T, reserved_weight: int, weight: int) -> None:
         """Fills room that was taken with `reserved_weight`. Raises Closed, with the item, when no more comes in."""
@@ -169,21 +212,36 @@ class Slots(Generic[T]):
         self._reserved_weight -= reserved_weight
         if self.closed:
             raise Closed("the channel was closed while its room was being filled", item=item)
-        self.buffer.append((item, self.now()))
-        if self._weigh is not None:
-            self._weights.append(weight)
-            self.weight += weight
-        if self.receivers_waiting:
-            self.receivers_line.advance()
+        self._append(item, weight)
         if weight < reserved_weight:
             self.senders_line.advance()
-        self._settle()
+            self.settle()
 
-    def unreserve(self, weight: int) -> None:
+    def need_of(self, items: Sequence[T], start: int) -> Room:
+        """What a sender of many waits for: as much as it can use, or room for the next item where items differ."""
+        return Batch(len(items) - start) if self._plain else self.weight_of(items[start])
+
+    def fill_granted(self, items: Sequence[T], start: int, need: Room) -> int:
+        """Fills the room that was granted for `need`; returns with how many items. Raises Closed."""
+        if not isinstance(need, Batch):
+            self.fill(items[start], need, need)
+            return 1
+        self.reserved -= need.have
+        if self.closed:
+            raise Closed("the channel was closed while its room was being filled")
+        self._extend(items[start : start + need.have])
+        return need.have
+
+    def fill_spare(self, items: Sequence[T]) -> None:
+        """Fills as many of the slots that were set aside for threads."""
+        self.reserved -= len(items)
+        self._extend(items)
+
+    def unreserve(self, need: Room) -> None:
         """Gives room back that will not be filled."""
-        self._unadmit(weight)
+        self._unadmit(need)
         self.senders_line.advance()
-        self._settle()
+        self.settle()
 
     def unreserve_soon(self, weight: int) -> None:
         """The same for a slot that was forgotten: the collector may run in any thread and in the midst of our code."""
@@ -193,81 +251,143 @@ class Slots(Generic[T]):
     def set_aside(self, count: int) -> None:
         """Moves `count` weightless slots, which the caller has seen to be free, to the reserved ones (or back)."""
         self.reserved += count
-        self._settle()
+        self.settle()
 
-    def line_up(self, weight: int) -> Waiter:
-        """A place in the line of senders."""
-        waiter = self.senders_line.join(weight)
-        self.promised = sys.maxsize
-        if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
-            self.receivers_line.advance()
-        return waiter
-
-    def _admit(self, weight: int) -> bool:
+    def _fits(self, weight: int) -> bool:
         used = len(self.buffer) + self.reserved
         if self.capacity:
             if used >= self.capacity:
                 return False
-        elif self.reserved + len(self.buffer) - self.claimed >= len(self.receivers_line):
+        elif used - self.claimed >= len(self.receivers_line):
             return False  # rendezvous: as many slots as there are receivers waiting for an item
         # `used` is 0 for the head of an empty channel: it gets in whatever it weighs, else nothing ever would.
-        if used and self.weight_capacity is not None:
-            total = self.weight + self._reserved_weight + weight
-            if total > self.weight_capacity:
-                return False
+        return not used or self.weight_capacity is None or (
+            self.weight + self._reserved_weight + weight <= self.weight_capacity
+        )  # fmt: skip
+
+    def _admit(self, need: Room) -> bool:
+        if isinstance(need, Batch):
+            return self._admit_batch(need)
+        if not self._fits(need):
+            return False
         self.reserved += 1
-        self._reserved_weight += weight
+        self._reserved_weight += need
         self.room = -1
         return True
 
-    def _unadmit(self, weight: int) -> None:
-        self.reserved -= 1
-        self._reserved_weight -= weight
+    def _admit_batch(self, batch: Batch) -> bool:
+        count = min(batch.want, self.capacity - self.reserved - len(self.buffer))
+        if count <= 0:
+            return False
+        batch.have = count
+        self.reserved += count
+        self.room = -1
+        return True
+
+    def _unadmit(self, need: Room) -> None:
+        if isinstance(need, Batch):
+            self.reserved -= need.have
+        else:
+            self.reserved -= 1
+            self._reserved_weight -= need
+
+    def _append(self, item: T, weight: int) -> None:
+        if not self._stamped:
+            self._stamp()
+        self.buffer.append(item)
+        if self._weigh is not None:
+            self._weights.append(weight)
+            self.weight += weight
+        if self.receivers_waiting:
+            self.receivers_line.advance()
+        self.settle()
+
+    def _extend(self, items: Sequence[T]) -> None:
+        if not self._stamped:
+            self._stamp()
+        self.buffer.extend(items)
+        if self.receivers_waiting:
+            self.receivers_line.advance()
+        self.settle()
+
+    def _stamp(self) -> None:
+        self._loop.call_soon(self._turned, context=self._no_context)
+        self.stamps.stamp(self.taken + len(self.buffer), self.taken)
+        self._stamped = True
+
+    def _turned(self) -> None:
+        self._stamped = False
+        self.room = -1
 
     # Going out
 
-    async def recv_many(self, max_items: int, linger_s: float) -> list[T]:
-        """Takes at least one item, as soon as there is one; see `Receiver.recv_many`."""
-        ask = _Ask(min(max_items, self.capacity or 1), linger_s)
-        if len(self.buffer) == self.claimed or not self._claim(ask):
-            await self._wait_for_items(ask)
-        count = ask.have
-        self._forget(ask)
-        return self._pop_many(count)
-
-    async def recv(self) -> T:
-        """Waits for one item and takes it; see `Receiver.recv`."""
-        ask = _Ask(1, 0.0)
-        await self._wait_for_items(ask)
-        self.claimed -= 1
-        return self._pop()
-
-    def take(self) -> T:
-        """Takes an item; the caller has seen that there is one that is promised to nobody."""
-        return self._pop()
-
-    def take_many(self, max_items: int) -> list[T]:
-        """Takes up to `max_items` that are there and promised to nobody."""
-        count = min(max_items, len(self.buffer) - self.claimed)
-        return self._pop_many(count) if count > 0 else []
-
-    async def _wait_for_items(self, ask: _Ask) -> None:
-        if self.ended:
+    def line_up_for(self, ask: Ask) -> Waiter:
+        """A place in the line of receivers. Raises Ended when nothing will come."""
+        if self.closed and not self.buffer:
             raise Ended
         waiter = self.receivers_line.join(ask)
         self.room = -1
         if not self.capacity:
             self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
-        try:
-            await self.receivers_line.outcome(waiter, ask)
-        except BaseException:
-            self._unclaim(ask)  # also what it had collected while it lingered
-            raise
+        return waiter
 
-    def _claim(self, ask: _Ask) -> bool:
+    def take(self) -> T:
+        """Takes the next item; the caller has seen that it may."""
+        self.taken += 1
+        item = self.buffer.popleft()
+        if self._weigh is not None:
+            self.weight -= self._weights.popleft()
+        self._popped()
+        return item
+
+    def take_claimed(self) -> T:
+        """Takes the item that a receiver of one was granted."""
+        self.claimed -= 1
+        return self.take()
+
+    def take_many(self, max_items: int) -> list[T]:
+        """Takes up to `max_items` that are there and nobody else's; none when there are none."""
+        buffer = self.buffer
+        free = len(buffer) - self.claimed - self.wanted
+        if free <= 0:
+            return []
+        return self._pop_many(min(max_items, free))
+
+    def take_granted(self, ask: int, max_items: int) -> list[T]:
+        """Takes what a receiver of many was granted, and what has come since."""
+        self.claimed -= 1
+        self.wanted -= ask - 1
+        return self._pop_many(min(max_items, len(self.buffer) - self.claimed))
+
+    async def collect(self, max_items: int, linger_s: float) -> list[T]:
+        """Takes at least one item, and waits for more for a while; see `Receiver.recv_many`."""
+        ask = Collecting(min(max_items, self.capacity or 1), linger_s)
+        if len(self.buffer) <= self.claimed + self.wanted or not self._claim(ask):
+            waiter = self.line_up_for(ask)
+            try:
+                await self.receivers_line.outcome(waiter, ask)
+            except BaseException:
+                self._stop_collecting(ask)
+                raise
+        count = ask.have
+        self._forget(ask)
+        return self._pop_many(count)
+
+    def _claim(self, ask: Ask) -> bool:
         """Promises items to `ask`; True when it should go and take them, False when it waits for (more of) them."""
-        count = min(ask.want - ask.have, len(self.buffer) - self.claimed)
-        if count:
+        free = len(self.buffer) - self.claimed - self.wanted
+        if isinstance(ask, Collecting):
+            return self._claim_more(ask, free)
+        if free <= 0:
+            return False
+        self.claimed += 1
+        self.wanted += ask - 1
+        self.promised = sys.maxsize
+        return True
+
+    def _claim_more(self, ask: Collecting, free: int) -> bool:
+        count = min(ask.want - ask.have, free)
+        if count > 0:
             ask.have += count
             self.claimed += count
             self.promised = sys.maxsize
@@ -279,37 +399,43 @@ class Slots(Generic[T]):
             ask.timer = self._loop.call_later(ask.linger_s, self._linger_over, ask)
         return False
 
-    def _linger_over(self, ask: _Ask) -> None:
+    def _linger_over(self, ask: Collecting) -> None:
         ask.linger_s = 0.0
         self.receivers_line.advance()
 
-    def _unclaim(self, ask: _Ask) -> None:
+    def _stop_collecting(self, ask: Collecting) -> None:
+        """Gives back what a receiver that goes away had collected, whether it was granted or still waited for more."""
         if ask.have:
             self._forget(ask)
+            self.room = -1
             self.receivers_line.advance()
         elif ask.timer is not None:
             ask.timer.cancel()
 
-    def _forget(self, ask: _Ask) -> None:
+    def _unclaim(self, ask: Ask) -> None:
+        """Gives a grant back; the line advances next."""
+        self.room = -1
+        if isinstance(ask, Collecting):
+            self._forget(ask)
+        else:
+            self.claimed -= 1
+            self.wanted -= ask - 1
+
+    def _forget(self, ask: Collecting) -> None:
         self.claimed -= ask.have
         ask.have = 0
         if ask.timer is not None:
             ask.timer.cancel()
 
-    def _pop(self) -> T:
-        item = self.buffer.popleft()[0]
-        if self._weigh is not None:
-            self.weight -= self._weights.popleft()
-        self._popped()
-        return item
-
     def _pop_many(self, count: int) -> list[T]:
         buffer = self.buffer
+        self.taken += count
         if count == len(buffer):
-            items = [entry[0] for entry in buffer]
+            items = list(buffer)
             buffer.clear()
         else:
-            items = [buffer.popleft()[0] for _ in range(count)]
+            pop = buffer.popleft
+            items = [pop() for _ in range(count)]
         if self._weigh is not None:
             for _ in range(count):
                 self.weight -= self._weights.popleft()
@@ -321,7 +447,7 @@ class Slots(Generic[T]):
             self.senders_line.advance()
         if self.closed and not self.buffer:
             self.receivers_line.refuse_all(Ended)
-        self._settle()
+        self.settle()
 
     # The end
 
@@ -331,16 +457,23 @@ class Slots(Generic[T]):
             return
         self.threads.close()  # first: what threads had sent is in
         self.closed = True
-        self._settle()
+        self.settle()
         self.senders_line.refuse_all(Closed)
         self.receivers_line.advance()
         if not self.buffer:
             self.receivers_line.refuse_all(Ended)
+        self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Switches the fast paths on where nothing is special, and shows the depth."""
         if self._plain:
-            self.room = -1 if self.receivers_waiting or self.closed else self.capacity - self.reserved
-            self.promised = sys.maxsize if self.senders_waiting else self.claimed
+            promised = self.claimed + self.wanted
+            self.promised = sys.maxsize if self.senders_waiting else promised
+            if self.closed or not self._stamped:
+                self.room = -1
+            else:
+                self.room = self.capacity - self.reserved
+                if self.receivers_waiting and promised < self.room:
+                    self.room = promised
         elif self._gauge is not None:
             self._gauge.set(len(self.buffer))

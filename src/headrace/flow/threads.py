@@ -112,8 +112,8 @@ class ThreadDoor(Generic[T]):
             items, tickets = list(self._inbox), list(self._tickets)
             self._inbox.clear()
             self._tickets.clear()
-        for item in items:
-            self._slots.fill(item, 0, 0)
+        if items:
+            self._slots.fill_spare(items)
         for ticket in tickets:
             self._line_up(ticket)
         self._spare_some()
@@ -128,6 +128,8 @@ class ThreadDoor(Generic[T]):
             ticket.waiter.add_done_callback(partial(self._granted, ticket))
 
     def _granted(self, ticket: _Ticket[T], waiter: Waiter) -> None:
+        if waiter.cancelled():
+            return  # withdrawn
         refusal = waiter.result()
         if refusal is not None:
             self._refuse(ticket, refusal())
@@ -195,7 +197,7 @@ class ThreadDoor(Generic[T]):
             raise ticket.refusal
 
     def _withdraw(self, ticket: _Ticket[T]) -> None:
-        if ticket.waiter is not None and not ticket.waiter.done():
+        if ticket.waiter is not None and ticket.waiter.cancel():
             self._slots.senders_line.leave(ticket.waiter)
 
     def _call(self, callback: Callable[[], Any], item: T) -> None:

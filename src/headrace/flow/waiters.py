@@ -6,21 +6,25 @@ line does the rest, and holds these rules (after the habit of Trio's ParkingLot,
 - First come, first served: only the head is ever tried, so a heavy head is not overtaken by light ones behind it.
 - What is granted is taken at that moment, in the name of the waiter: nobody can snatch it before the waiter runs.
 - A waiter that was granted and then cancelled in the same tick gives back, and the next one is tried at once.
-- A waiter that leaves from anywhere in the line is gone at once (no tombstones that grow behind a stuck head).
+- The head is always someone who waits. Places given up behind it are swept out before they are half of the line, so
+  that giving up is cheap and nothing grows behind a stuck head.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from headrace.flow.errors import Expired
 
 Need = TypeVar("Need")
 Waiter: TypeAlias = "asyncio.Future[Callable[[], Exception] | None]"
+
+# Below this many places given up, sweeping is not worth its call.
+_SWEEP_FROM = 16
 
 
 class WaitLine(Generic[Need]):
@@ -31,48 +35,56 @@ class WaitLine(Generic[Need]):
         give_back: undoes one `take` whose waiter was cancelled before it could run.
     """
 
-    __slots__ = ("_give_back", "_new_waiter", "_take", "grants", "waiting")
+    __slots__ = ("_give_back", "_given_up", "_new_waiter", "_take", "grants", "waiting")
 
     def __init__(self, take: Callable[[Need], bool], give_back: Callable[[Need], None]) -> None:
         self._take = take
         self._give_back = give_back
         # In order of arrival. Read it freely (its truth is "someone waits"); only the line changes it.
-        self.waiting: OrderedDict[Waiter, Need] = OrderedDict()
+        self.waiting: deque[tuple[Waiter, Need]] = deque()
+        self._given_up = 0  # places left since the last sweep
         # Bound to the first loop that waits here: asking for the running one costs as much as the rest of `join`.
         self._new_waiter: Callable[[], Waiter] | None = None
         self.grants = 0  # ever made, for statistics: one wake-up each
 
     def __len__(self) -> int:
         """How many wait now; those cancelled but not yet run are not counted."""
-        return sum(1 for waiter in self.waiting if not waiter.done())
+        return sum(1 for waiter, _ in self.waiting if not waiter.done())
+
+    def needs(self) -> list[Need]:
+        """What those who wait need, in their order."""
+        return [need for waiter, need in self.waiting if not waiter.done()]
 
     def head(self) -> Need | None:
         """What the first in line needs; None when nobody waits."""
-        for waiter, need in self.waiting.items():
-            if not waiter.done():
-                return need
-        return None
+        return next((need for waiter, need in self.waiting if not waiter.done()), None)
 
     def advance(self) -> None:
         """Serves the line from its head for as long as there is enough. Call it whenever something became free."""
         waiting = self.waiting
         while waiting:
-            waiter = next(iter(waiting))
-            if waiter.done():  # cancelled, and its task has not run yet
-                del waiting[waiter]
-            elif self._take(waiting[waiter]):
-                del waiting[waiter]
+            waiter, need = waiting[0]
+            if waiter.done():  # cancelled: its task has not run yet, or has and left the place to be cleared here
+                waiting.popleft()
+            elif self._take(need):
+                waiting.popleft()
                 self.grants += 1
                 waiter.set_result(None)
             else:
                 return
 
-    def join(self, need: Need) -> Waiter:
-        """Takes a place at the end of the line. The caller must go on to `outcome` without waiting in between."""
+    def join(self, need: Need, deadline_s: float | None = None) -> Waiter:
+        """Takes a place at the end of the line.
+
+        The caller awaits the waiter at once. Its result is None (granted) or the refusal to raise; when the await is
+        cancelled he calls `abandon` with the same need. `wait` does just that; a hot path does it in its own frame.
+        """
         if self._new_waiter is None:
             self._new_waiter = partial(asyncio.Future, loop=asyncio.get_running_loop())
         waiter = self._new_waiter()
-        self.waiting[waiter] = need
+        self.waiting.append((waiter, need))
+        if deadline_s is not None:
+            self._expire_later(waiter, deadline_s)
         return waiter
 
     async def wait(self, need: Need, deadline_s: float | None = None) -> None:
@@ -90,41 +102,54 @@ class WaitLine(Generic[Need]):
 
         A cancelled wait leaves nothing behind: its place is gone, and a grant that had reached it goes to the next.
         """
-        await self.outcome(self.join(need), need, deadline_s)
+        await self.outcome(self.join(need, deadline_s), need)
 
     async def outcome(self, waiter: Waiter, need: Need, deadline_s: float | None = None) -> None:
         """The second half of `wait`, for callers that must act between joining and waiting."""
-        timer = None
         if deadline_s is not None:
-            timer = asyncio.get_running_loop().call_later(max(0.0, deadline_s), self._end, waiter, Expired)
+            self._expire_later(waiter, deadline_s)
         try:
             refusal = await waiter
         except asyncio.CancelledError:
-            if waiter.cancelled():
-                self.leave(waiter)
-            elif waiter.result() is None:  # granted, then cancelled before this ran: pass it on
-                self._give_back(need)
-                self.advance()
+            self.abandon(waiter, need)
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
         if refusal is not None:
             raise refusal()
 
+    def abandon(self, waiter: Waiter, need: Need) -> None:
+        """Ends a wait whose task was cancelled: gives up the place, or passes on what had been granted."""
+        if waiter.cancelled():
+            self.leave(waiter)
+        elif waiter.result() is None:
+            self._give_back(need)
+            self.advance()
+
     def leave(self, waiter: Waiter) -> None:
-        """Gives up a place. Those behind a heavy head that left may fit now, so the line is served."""
-        self.waiting.pop(waiter, None)
+        """Clears the place of a waiter that is done. Those behind a heavy head that left may fit now: it advances."""
+        self._given_up += 1
+        if self._given_up >= _SWEEP_FROM and 2 * self._given_up > len(self.waiting):
+            still = [place for place in self.waiting if not place[0].done()]
+            self.waiting.clear()
+            self.waiting.extend(still)
+            self._given_up = 0
         self.advance()
 
     def refuse_all(self, refusal: Callable[[], Exception]) -> None:
         """Ends every wait with a new `refusal()` each. What was granted before stays granted."""
         while self.waiting:
-            waiter, _ = self.waiting.popitem(last=False)
+            waiter, _ = self.waiting.popleft()
             if not waiter.done():
                 waiter.set_result(refusal)
 
-    def _end(self, waiter: Waiter, refusal: Callable[[], Exception]) -> None:
+    def _expire_later(self, waiter: Waiter, deadline_s: float) -> None:
+        timer = waiter.get_loop().call_later(max(0.0, deadline_s), self._expire, waiter)
+
+        def over(_: Waiter) -> Any:
+            timer.cancel()
+
+        waiter.add_done_callback(over)
+
+    def _expire(self, waiter: Waiter) -> None:
         if not waiter.done():
-            waiter.set_result(refusal)
+            waiter.set_result(Expired)
             self.leave(waiter)

@@ -1,0 +1,114 @@
+"""Ways of sending in more than one step: a batch on its way, and room held for an item that is yet to be made."""
+
+from __future__ import annotations
+
+import warnings
+from asyncio import get_running_loop
+from collections.abc import Coroutine, Generator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from headrace.flow.errors import Refusal
+
+if TYPE_CHECKING:
+    from headrace.flow.channel import Sender
+    from headrace.flow.slots import Slots
+
+T = TypeVar("T")
+
+
+def with_item(error: Exception, item: object) -> Exception:
+    """The error, with the item that was refused on it if it is a refusal."""
+    if isinstance(error, Refusal):
+        error.item = item
+    return error
+
+
+class Sending(Coroutine[Any, Any, int], Generic[T]):
+    """A batch on its way into a channel: see `Sender.send_many`. Await it once, or make a task of it.
+
+    Attributes:
+        accepted: how many items, from the first on, are in the channel (or have been received) by now.
+    """
+
+    __slots__ = ("_steps", "accepted")
+
+    def __init__(self, sender: Sender[T], items: Sequence[T], deadline_s: float | None) -> None:
+        self.accepted = 0
+        self._steps = self._run(sender, items, deadline_s)
+
+    async def _run(self, sender: Sender[T], items: Sequence[T], deadline_s: float | None) -> int:
+        s = sender._slots
+        give_up_at: float | None = None
+        try:
+            while True:
+                self.accepted += s.put_many(items, self.accepted, sender._closed)
+                if self.accepted == len(items):
+                    return self.accepted
+                if deadline_s is not None:
+                    now = get_running_loop().time()
+                    give_up_at = now + deadline_s if give_up_at is None else give_up_at
+                    deadline_s = give_up_at - now
+                need = s.need_of(items, self.accepted)
+                await s.senders_line.outcome(s.line_up(need, deadline_s), need)
+                self.accepted += s.fill_granted(items, self.accepted, need)
+        except Refusal as refusal:
+            raise with_item(refusal, items[self.accepted :]) from None
+
+    def __await__(self) -> Generator[Any, None, int]:
+        return self._steps.__await__()
+
+    def send(self, value: Any) -> Any:
+        """As of any coroutine; for the task that runs it."""
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """As of any coroutine; for the task that runs it."""
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        """As of any coroutine; for who will not await it."""
+        self._steps.close()
+
+
+class Slot(Generic[T]):
+    """Room in a channel for one item, held until it is filled or released; leaving its `with` block releases it."""
+
+    __slots__ = ("_open", "_slots", "weight")
+
+    def __init__(self, slots: Slots[T], weight: int) -> None:
+        self._slots = slots
+        self._open = True
+        self.weight = weight
+
+    def send(self, item: T) -> None:
+        """Fills the slot, without waiting.
+
+        Raises:
+            Closed: no more comes in; the item is on the error and the slot is gone.
+            ValueError: the item is heavier than what was reserved (the slot stays), or the slot was used before.
+        """
+        if not self._open:
+            raise ValueError("this slot was filled or released before")
+        actual = self._slots.weight_of(item)
+        if actual > self.weight:
+            raise ValueError(f"reserved for a weight of {self.weight}, the item weighs {actual}")
+        self._open = False
+        self._slots.fill(item, self.weight, actual)
+
+    def release(self) -> None:
+        """Gives the room to the next in line; changes nothing once the slot is filled or released."""
+        if self._open:
+            self._open = False
+            self._slots.unreserve(self.weight)
+
+    def __del__(self) -> None:
+        if self._open:
+            self._slots.unreserve_soon(self.weight)
+            warnings.warn("a slot of a channel was neither filled nor released", ResourceWarning, stacklevel=1)
+
+    def __enter__(self) -> Slot[T]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
