@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
-from headrace.flow import Full, Receiver, Sender, channel
+from headrace.flow import ChannelStatistics, Full, Receiver, Sender, channel
 from headrace.pipeline.lanes import failed
 from headrace.pipeline.passage import Passage
 from headrace.pipeline.stage import Stage
@@ -34,42 +35,56 @@ class Door:
             ends = channel(capacity, weight_capacity=stage.weight_capacity, weigh=_weight)
         self._sender, self.receiver = ends
 
-    async def send(self, passage: Passage) -> None:
-        """Waits for room and lets it in. Cancelled, it is not in.
+    def try_send(self, passage: Passage) -> bool:
+        """Lets it in if there is room now; says whether it did.
 
-        What cannot be weighed fails in the stage that it cannot get into.
-
-        Raises:
-            Closed: the run was closed.
+        What cannot be weighed fails in the stage that it cannot get into. Raises Closed when the run was closed.
         """
-        passage.weight = self._weigh(passage)
+        if self._stage is not None and self._stage.weigh is not None:
+            passage.weight = self._weigh(passage, self._stage, self._stage.weigh)
+        else:
+            passage.weight = 0
         try:
             self._sender.try_send(passage)
         except Full:
-            self.blocked_since = self._now()
-            try:
-                await self._sender.send(passage)
-            finally:
-                self.blocked_since = None
+            return False
+        passage.entered_at = self._now()
+        return True
+
+    async def send(self, passage: Passage) -> None:
+        """Waits for room and lets it in, as `try_send`. Cancelled, it is not in."""
+        if self.try_send(passage):
+            return
+        self.blocked_since = self._now()
+        try:
+            await self._sender.send(passage)
+        finally:
+            self.blocked_since = None
         passage.entered_at = self._now()
 
     def close(self) -> None:
         """No more comes through."""
         self._sender.close()
 
-    def statistics(self) -> Any:
+    @property
+    def depth(self) -> int:
+        """How many are in the channel."""
+        return self.receiver.statistics().depth
+
+    def statistics(self) -> ChannelStatistics:
         """Of the channel."""
         return self.receiver.statistics()
 
-    def _weigh(self, passage: Passage) -> int:
-        if self._stage is None or self._stage.weigh is None or passage.failure is not None:
+    @staticmethod
+    def _weigh(passage: Passage, stage: Stage, weigh: Callable[[Any], int]) -> int:
+        if passage.failure is not None:
             return 0
         try:
-            weight = self._stage.weigh(passage.value)
+            weight = weigh(passage.value)
             if weight < 0:
                 raise ValueError(f"an item cannot weigh {weight}")
         except Exception as error:
-            passage.take(failed(passage.item, error, 0.0), self._stage.name, 1)
+            passage.take(failed(passage.item, error, 0.0), stage.name, 1)
             return 0
         return weight
 

@@ -243,6 +243,7 @@ class Run(Generic[T, R]):
 
         Raises:
             KeyError: there is no such stage.
+            Closed: the run was closed meanwhile.
             ValueError: below 1, or more than its given pool has.
             Exception: what a factory raised.
         """
@@ -265,6 +266,14 @@ class Run(Generic[T, R]):
         return self._pipeline.limit(sum(stage_run.into.capacity + stage_run.window for stage_run in self._stages))
 
     @property
+    def in_flight(self) -> int:
+        """Items pulled and not handed on, counted where they are; 0 once the run is closed."""
+        if self._closing is not None or not self._doors:
+            return 0
+        held = sum(stage_run.held + stage_run.into.depth for stage_run in self._stages)
+        return self._at_the_door + held + self._doors[-1].depth
+
+    @property
     def left(self) -> tuple[T, ...]:
         """Items that were pulled and not handed on when the run was closed, in order: what another run has to do."""
         return self._left
@@ -272,18 +281,16 @@ class Run(Generic[T, R]):
     def statistics(self) -> RunStatistics:
         """A frozen snapshot. Stages are listed once the run has begun."""
         now = self._loop.time() if self._doors else 0.0
-        ready = self._doors[-1].statistics().depth if self._doors else 0
-        held = sum(stage_run.held + stage_run.into.statistics().depth for stage_run in self._stages)
         oldest = next(iter(self._in_flight), None)
         open_ = self._closing is None
         return RunStatistics(
             accepted=self._accepted,
             handed_on=self._handed_on,
             failed=self._failed,
-            in_flight=self._at_the_door + held + ready if open_ else 0,
+            in_flight=self.in_flight,
             left=len(self._left),
             window=self.window if self._doors else self._pipeline.window.value,
-            ready=ready if open_ else 0,
+            ready=self._doors[-1].depth if self._doors and open_ else 0,
             ready_limit=self._pipeline.ready,
             pulling=self._pulling is not None,
             oldest_age_s=0.0 if oldest is None or not open_ else now - oldest.pulled_at,
@@ -321,25 +328,29 @@ class Run(Generic[T, R]):
             self._left = tuple(passage.item for passage in self._in_flight)
             self._in_flight.clear()
             self._idle.set()
-            self._closing = asyncio.get_running_loop().create_task(self._close(), name="closing a run")
+            for stage_run in self._stages:
+                stage_run.close()
+            if self._doors:
+                self._doors[-1].receiver.close()
+            tasks = set(self._tasks)
+            for task in tasks:  # in this tick, so that nothing more is pulled or begun
+                task.cancel()
+            self._closing = asyncio.get_running_loop().create_task(self._close(tasks), name="closing a run")
         await asyncio.shield(self._closing)
 
-    async def _close(self) -> None:
-        if self._doors:
-            self._doors[-1].receiver.close()
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
+    async def _close(self, tasks: set[asyncio.Task[None]]) -> None:
+        left_behind: list[str] = []
         if tasks:
             _, stuck = await asyncio.wait(tasks, timeout=self._pipeline.close_s)
             for task in stuck:
                 task.cancel()
             if stuck:
-                names = ", ".join(sorted(task.get_name() for task in stuck))
-                warnings.warn(f"left behind, still running: {names}", ResourceWarning, stacklevel=2)
                 await asyncio.wait(stuck, timeout=0)
+            left_behind = sorted(task.get_name() for task in stuck)
         for stage_run in self._stages:
             await stage_run.aclose()
+        if left_behind:
+            warnings.warn(f"left behind, still running: {', '.join(left_behind)}", ResourceWarning, stacklevel=2)
 
 
 class _Draining:
@@ -352,7 +363,7 @@ class _Draining:
     @property
     def in_flight(self) -> int:
         """Items in the run."""
-        return self._run.statistics().in_flight
+        return self._run.in_flight
 
     async def close(self) -> None:
         """Pulls nothing more."""
@@ -360,7 +371,7 @@ class _Draining:
 
     async def drained(self) -> None:
         """Returns when nothing is in flight."""
-        while self._run.statistics().in_flight:
+        while self._run.in_flight:
             self._run._idle.clear()
             await self._run._idle.wait()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from headrace.execution import Failure
-from headrace.flow import Ended, WaitLine
+from headrace.flow import Closed, Empty, Ended, WaitLine
 from headrace.pipeline.door import Door
 from headrace.pipeline.lanes import AsyncLane, InlineLane, Lane, ThreadLane, failed
 from headrace.pipeline.passage import Line, Passage
@@ -70,13 +70,15 @@ class StageRun:
         self._shared: PoolCalls | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._want_more = asyncio.Event()  # room in the line, or a worker has nothing to do
-        self._settled = asyncio.Event()
+        self._ready = asyncio.Event()  # something waits for room, or nothing more will come
+        self._sending = False
         self._turn = 0
         self._completions: deque[float] = deque(maxlen=_RATE_OVER)
         self.done = self.failed = self.passed = self.retried = 0
         self.idle_since: float | None = self._loop.time()
         self.paused = False
         self.ended = False
+        self._closed = False
 
     @property
     def workers(self) -> int:
@@ -110,7 +112,7 @@ class StageRun:
     async def resize(self, workers: int) -> None:
         """Adds workers and waits until they are ready, or lets some go: idle ones now, busy ones after their call.
 
-        Cancelled while new ones are loaded, it has changed nothing.
+        Cancelled while new ones are loaded, it has changed nothing. Raises Closed when the run is closed by then.
         """
         if workers < 1:
             raise ValueError(f"a stage has at least 1 worker, not {workers}; pause it instead")
@@ -131,10 +133,17 @@ class StageRun:
         self._asks.advance()
         self._want_more.set()
 
+    def close(self) -> None:
+        """Takes no new workers."""
+        self._closed = True
+
     async def aclose(self) -> None:
         """Ends what the workers share, once their tasks have ended."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
+        for worker in list(self._workers):
+            if not worker.begun:
+                await worker.lane.aclose()
+                self.gone(worker)
         if self._shared is not None:
             await self._shared.aclose()
 
@@ -144,6 +153,9 @@ class StageRun:
             async with asyncio.TaskGroup() as opening:
                 for lane in lanes:
                     opening.create_task(lane.open())
+            # Only now: the run may have been closed while they were loaded.
+            if self._closed:
+                raise Closed("the run was closed")
         except BaseException as error:
             for lane in lanes:
                 await lane.aclose()
@@ -151,20 +163,19 @@ class StageRun:
                 raise error.exceptions[0] from None
             raise
         for lane in lanes:
+            self._numbers += 1
             worker = Worker(self, lane)
             self._workers.append(worker)
             worker.task = self._start(worker.work(), f"{self.stage.name} worker {self._numbers}")
 
     def _new_lane(self) -> Lane:
         stage = self.stage
-        self._numbers += 1
         if self._shared is not None:
             return ProcessLane(self._shared, own=False)
         if stage.kind == "process":
             return ProcessLane.of(stage)
         if stage.kind == "thread":
-            name = f"{stage.name} thread {self._numbers}"
-            return ThreadLane(stage.function, stage.factory, stage.deadline_s, name)
+            return ThreadLane(stage.function, stage.factory, stage.deadline_s, f"{stage.name} thread")
         function = stage.factory() if stage.factory is not None else stage.function
         assert function is not None
         return InlineLane(function) if stage.kind == "inline" else AsyncLane(function, stage.deadline_s)
@@ -190,15 +201,27 @@ class StageRun:
             self._asks.advance()
         self.ended = True
         self._asks.advance()
-        self._settled.set()
+        self._ready.set()
 
     def _wanted(self) -> int:
-        idle = len(self._asks)
+        return self._room_for(len(self._asks))
+
+    def _room_for(self, idle: int) -> int:
+        """How many items make sense to be taken in when so many workers have nothing to do."""
         if self.paused or not idle:
             return 0
         batching = self.stage.batching
         most = idle if batching is None else batching.sight
         return min(self.window - len(self._line), most - len(self._waiting))
+
+    def _take_now(self) -> bool:
+        """Takes in what is there, for the one worker that asks; says whether anything waits then."""
+        try:
+            for _ in range(self._room_for(1)):
+                self._admit(self.into.receiver.try_recv())
+        except (Empty, Ended):
+            pass
+        return bool(self._waiting)
 
     def _admit(self, passage: Passage) -> None:
         self.idle_since = None
@@ -218,7 +241,7 @@ class StageRun:
             self._on_failed(passage)
         self._line.admit(passage)
         if passage.settled:
-            self._settled.set()
+            self._flow()
         else:
             self._waiting.append(passage)
 
@@ -227,7 +250,7 @@ class StageRun:
     async def next_group(self) -> list[Passage]:
         """Waits for something to do. Cancelled, what it had been given goes to another worker."""
         ask = _Ask()
-        if self._asks.waiting or not self._serve(ask):
+        if self._asks.waiting or not (self._take_now() and self._serve(ask)):
             self._want_more.set()
             await self._asks.wait(ask)
         return ask.group
@@ -280,7 +303,7 @@ class StageRun:
             self.done += 1
         self._completions.append(self._loop.time())
         self._line.settled(passage)
-        self._settled.set()
+        self._flow()
 
     def _count_failed(self, passage: Passage, failure: Failure[Any], attempt: int = 1) -> None:
         passage.take(failure, self.stage.name, attempt)
@@ -293,22 +316,44 @@ class StageRun:
 
     # Going out
 
+    def _flow(self) -> None:
+        """Hands on what can go without waiting; leaves the rest to the task that waits for room."""
+        while not self._sending:
+            passage = self._line.next()
+            if passage is None:
+                if not len(self._line):
+                    self.idle_since = self._loop.time()
+                return
+            if not self._onward.try_send(passage):
+                self._ready.set()
+                return
+            self._remove(passage)
+
     async def _hand_on(self) -> None:
-        """Hands on what is next, one after the other; the last one closes the door."""
+        """Hands on what has to wait for room, one after the other, and in the end closes the door."""
         while True:
             passage = self._line.next()
             if passage is not None:
-                await self._onward.send(passage)
-                self._line.remove(passage)
-                self._want_more.set()
-                continue
-            if not len(self._line):
-                if self.ended:
-                    break
-                self.idle_since = self._loop.time()
-            self._settled.clear()
-            await self._settled.wait()
+                self._sending = True
+                try:
+                    await self._onward.send(passage)
+                finally:
+                    self._sending = False
+                self._remove(passage)
+                self._flow()
+            elif self.ended and not len(self._line):
+                break
+            else:
+                self._ready.clear()
+                await self._ready.wait()
         self._onward.close()
+
+    def _remove(self, passage: Passage) -> None:
+        self._line.remove(passage)
+        if self._asks.waiting:
+            self._want_more.set()
+        if self.ended and not len(self._line):
+            self._ready.set()
 
     # Looking
 

@@ -22,6 +22,7 @@ class Worker:
     Attributes:
         group: the items that it has; without any it can be retired at once.
         retired: whether it takes nothing new.
+        begun: whether its task has run; one that is cancelled before never does, and closes nothing.
         running_since, permit_since, backing_off_since: what it is at and since when, in seconds of the loop.
     """
 
@@ -33,6 +34,7 @@ class Worker:
         self.task: asyncio.Task[None] | None = None
         self.group: list[Passage] = []
         self.retired = False
+        self.begun = False
         self.running_since: float | None = None
         self.permit_since: float | None = None
         self.backing_off_since: float | None = None
@@ -40,11 +42,12 @@ class Worker:
     def retire(self) -> None:
         """Lets it go: at once when it is idle, else after its call."""
         self.retired = True
-        if not self.group and self.task is not None:
+        if self.begun and not self.group and self.task is not None:
             self.task.cancel()
 
     async def work(self) -> None:
         """Works. Cancelled, its items stay in the line of the stage, and its call is ended or waited for."""
+        self.begun = True
         try:
             while not self.retired:
                 await self.lane.free()
