@@ -178,7 +178,7 @@ class Place:
         self.summary_file.unlink(missing_ok=True)
         tag = f"{os.getpid()}-{id(self)}-{len(self.started)}"
         arguments = self.arguments(sources, *options, output=output)
-        environment = {"PYTHONPATH": str(FAULTS), TAG: tag}
+        environment = {"PYTHONPATH": os.pathsep.join([str(FAULTS), *sys.path]), TAG: tag}
         with contextlib.ExitStack() as files:
             null = files.enter_context(open(os.devnull, "rb"))
             out = files.enter_context(open(self.root / f"stdout-{tag}", "wb"))

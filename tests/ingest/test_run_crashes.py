@@ -1,4 +1,4 @@
-"""kill -9 at each step of a run and at random moments: the ledger is that of an undisturbed run, the output has it once.
+"""kill -9 at each step and at random moments: the ledger is that of an undisturbed run, the output has it once.
 
 `bench/crash_run.py` does the same at length, with real documents; this is the quick version.
 """
@@ -17,7 +17,13 @@ from run_support import Place, Process, run_together, wait_for
 
 STORE, OUTPUT, WRITER = "storage.sqlite:SqliteStore", "ingest.output:JsonLines", "ledger.writer:BookWriter"
 
-OF_ANY_RUN = (
+OF_A_FOLDER = (
+    (f"{STORE}.open_batch", "after", "1"),
+    (f"{STORE}.stage_listing", "after", "1"),
+    (f"{STORE}.settle_listing", "before", "1"),
+    (f"{STORE}.settle_listing", "after", "1"),
+    (f"{STORE}.finish_listing", "before", "1"),
+    (f"{STORE}.finish_listing", "after", "1"),
     (f"{STORE}.pending", "after", "1"),
     (f"{WRITER}.decide", "after", "1"),
     (f"{STORE}.commit", "before", "1"),
@@ -30,19 +36,13 @@ OF_ANY_RUN = (
     (f"{STORE}.finish_batch", "before", "1"),
     (f"{STORE}.finish_batch", "after", "1"),
 )
-OF_A_FOLDER = (
-    (f"{STORE}.open_batch", "after", "1"),
-    (f"{STORE}.stage_listing", "after", "1"),
-    (f"{STORE}.settle_listing", "before", "1"),
-    (f"{STORE}.settle_listing", "after", "1"),
-    (f"{STORE}.finish_listing", "before", "1"),
-    (f"{STORE}.finish_listing", "after", "1"),
-)
 OF_AN_ARCHIVE = (
     ("storage.blobs:Blobs.put", "after", "3"),
     (f"{STORE}.register", "before", "2"),
     (f"{STORE}.register", "after", "2"),
     (f"{STORE}.settle_listing", "before", "1"),
+    (f"{STORE}.commit", "before", "1"),
+    (f"{OUTPUT}.write", "halfway", "1"),
 )
 
 
@@ -72,7 +72,7 @@ def undisturbed(root: Path, made: Callable[[Place], str]) -> tuple[Place, Iterat
 
 
 def test_a_run_that_is_killed_at_each_step_ends_with_the_same_ledger_and_the_output_once(tmp_path: Path) -> None:
-    chains = ((folder, OF_A_FOLDER + OF_ANY_RUN), (archive, OF_AN_ARCHIVE + OF_ANY_RUN))
+    chains = ((folder, OF_A_FOLDER), (archive, OF_AN_ARCHIVE))
     wholes = [undisturbed(tmp_path / f"whole-{made.__name__}", made) for made, _ in chains]
     places = [Place(tmp_path / made.__name__) for made, _ in chains]
     not_reached: list[str] = []
@@ -104,10 +104,9 @@ def test_a_run_that_is_killed_at_random_moments_ends_with_the_same_ledger_and_th
 
     def killed(place: Place, rng: random.Random) -> Iterator[Process]:
         source = folder(place)
-        for _ in range(7):
+        for _ in range(5):
             process = place.start(sources=(source,))
-            dies_at = time.monotonic() + rng.uniform(0.02, 0.7)
-            wait_for(lambda: process.poll() is not None, within_s=dies_at - time.monotonic())
+            time.sleep(rng.uniform(0.02, 0.7))  # any moment will do
             if process.poll() is None:
                 process.kill_tree()
                 kills.append(process)

@@ -19,7 +19,7 @@ CODES = {
     "poison-unpicklable.jpg": "unpicklable-result",
     "broken.jpg": "corrupt-document",
 }
-LIMITS = ("--document-timeout", "4s", "--worker-memory-limit", "200MB", "--workers", "2")
+LIMITS = ("--document-timeout", "3s", "--worker-memory-limit", "200MB", "--workers", "2")
 CHARGED = ("storage.sqlite:SqliteStore.charge_attempt", "after", "1")
 
 

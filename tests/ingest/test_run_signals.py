@@ -1,9 +1,13 @@
-"""Ctrl-C and SIGTERM: once drains by the deadline, twice stops now; both say what is left, and the same command resumes."""
+"""Ctrl-C and SIGTERM: once drains by the deadline, twice stops now; the same command goes on with what is left."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -83,13 +87,13 @@ def test_sigterm_drains_too_and_ends_with_143(place: Place) -> None:
     assert place.problem() == ""
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.15, 0.3, 0.6])
+@pytest.mark.parametrize("delay_s", [0.0, 0.2])
 def test_ctrl_c_while_it_starts_ends_it_without_a_traceback(place: Place, delay_s: float) -> None:
     place.write("gate-a.jpg")
     process = place.start("--drain-deadline", "100ms", fresh=True)
-    wait_for(lambda: place.workspace.exists())
-    wait_for(lambda: False, within_s=delay_s)
-    process.signal(signal.SIGINT)
+    assert wait_for(lambda: (place.workspace / "headrace.db").exists())
+    time.sleep(delay_s)  # any moment will do
+    os.kill(process.pid, signal.SIGINT)
     assert process.wait(AT_ONCE_S) == 130
     assert "Traceback" not in process.stderr
     assert wait_for(lambda: not process.workers(), within_s=5)
@@ -128,13 +132,17 @@ def test_a_list_on_stdin_that_is_slow_the_second_time_can_be_stopped_too(place: 
     assert len(place.lines()) == 1
 
 
+def waiting_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0"), sys.byteorder)
+
+
 def test_a_reader_that_stalls_does_not_make_it_deaf_to_ctrl_c(place: Place) -> None:
     place.numbered(300)  # several times what a pipe holds
     reads, writes = os.pipe()
     process = place.start(output="-", stdout=writes, fresh=True)
     os.close(writes)
     try:
-        assert wait_for(lambda: place.workspace.exists() and "reading" in process.stderr)
+        assert wait_for(lambda: waiting_bytes(reads) > 60_000), "as much as the pipe takes"
         process.signal(signal.SIGINT)
         assert wait_for(lambda: "draining" in process.stderr)
         process.signal(signal.SIGINT)

@@ -1,7 +1,7 @@
 """Faults as a plugin: put on PYTHONPATH, it makes the workers of a run misbehave on documents of certain names.
 
     poison-exit*        the worker exits           poison-kill*        it is killed by SIGSEGV
-    poison-hang*        it spins for ever          poison-bloat*       it takes 400 MB
+    poison-hang*        it spins for ever          poison-bloat*       it takes 300 MB
     poison-unpicklable* its result cannot be sent  poison-raise*       a bug: ValueError
     broken*             it cannot be read          slow*               it takes 0.1 s
     noisy*              a library prints           gate*               it waits until there is a file `.open`
@@ -26,7 +26,7 @@ def misbehave(path: bytes) -> dict[str, Any]:
     folder, name = os.path.split(os.fsdecode(path))
     if name.startswith(PLAIN):
         return {}
-    with open(os.path.join(folder, ".begun"), "a") as begun:
+    with open(os.path.join(folder, ".begun"), "a", errors="surrogateescape") as begun:
         begun.write(f"{name}\n")
     while "gate" in name and not os.path.exists(os.path.join(folder, ".open")):
         time.sleep(0.01)
@@ -42,7 +42,7 @@ def misbehave(path: bytes) -> dict[str, Any]:
         while True:
             pass
     if "poison-bloat" in name:
-        kept = b"x" * (400 << 20)
+        kept = b"x" * (300 << 20)
         time.sleep(30)
         del kept
     if "poison-raise" in name:

@@ -1,0 +1,149 @@
+"""The output: each entry once and in order, whatever happened to the file; nothing that is not ours is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from run_support import Place, wait_for
+
+from headrace.storage.errors import WorkspaceMissing
+from headrace.storage.sqlite import SqliteStore
+
+NOT_OURS = (
+    b"my notes\n",
+    b"my notes, without a last line feed",
+    b'{"kind":"other"}\n',
+    b'{"ledger":{"book":"main","sequence":"x","entry_hash":1}}\n',
+    b"\n",
+    b"\xff\xfe\x00",
+    b"[1]",
+)
+
+
+def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(place: Place) -> None:
+    place.numbered(2)
+    for content in NOT_OURS:
+        place.output.write_bytes(content)
+        process = place.run(code=5)
+        assert "was not written by headrace" in process.stderr
+        assert place.output.read_bytes() == content
+    with SqliteStore.read(place.workspace) as store:
+        assert store.batches() == [], "nothing was begun"
+
+
+def test_the_output_of_another_ledger_or_of_other_sources_is_refused_and_left_as_it_was(place: Place) -> None:
+    place.numbered(2)
+    place.run()
+    before = place.output.read_bytes()
+    other = Place(place.root / "other")
+    other.write("x1.jpg")
+    other.run(code=5, output=str(place.output))
+    place.write("x1.jpg", folder=place.root / "elsewhere")
+    place.run(code=5, sources=("elsewhere",))
+    assert place.output.read_bytes() == before
+    with SqliteStore.read(place.workspace) as store:
+        assert len(store.batches()) == 1
+
+
+def test_a_torn_lost_or_empty_output_is_made_whole_by_the_same_command(place: Place) -> None:
+    place.numbered(9)
+    place.run()
+    whole = place.output.read_bytes()
+    for left in (whole[:-1], whole[:-3000], whole[:20], b'{"ki', None):
+        if left is None:
+            place.output.unlink()
+        else:
+            place.output.write_bytes(left)
+        place.run()
+        assert place.output.read_bytes() == whole
+
+
+def test_overwrite_starts_the_file_afresh_but_not_before_the_workspace_is_ours(place: Place) -> None:
+    place.write("gate-a.jpg")
+    place.output.write_bytes(b"my notes\n")
+    first = place.start("--overwrite")
+    assert wait_for(place.begun)
+    other = Place(place.root / "other")
+    notes = other.root / "notes"
+    notes.write_bytes(b"my notes\n")
+    busy = other.start("--workspace", str(place.workspace), "--overwrite", output=str(notes))
+    assert busy.wait() == 2
+    assert f"in use by process {first.pid}" in busy.stderr
+    assert notes.read_bytes() == b"my notes\n"
+    place.open_gate()
+    assert first.wait() == 0
+    assert place.problem() == ""
+
+
+def test_dev_null_takes_it_all_and_a_full_device_is_said(place: Place) -> None:
+    place.numbered(5)
+    process = place.run(code=5, output="/dev/full")
+    assert "headrace: cannot write /dev/full: No space left on device" in process.stderr
+    assert "bug" not in process.stderr
+    place.run(output="/dev/null")
+    assert place.summary["succeeded"] == 5
+
+
+@pytest.mark.parametrize("target", ["in", "in/r1.jpg/out.jsonl", "/proc/out.jsonl"])
+def test_an_output_that_cannot_be_written_is_said_before_any_work(place: Place, target: str) -> None:
+    place.numbered(1)
+    process = place.run(code=5, output=target)
+    assert f"headrace: cannot write {target}" in process.stderr
+    with pytest.raises(WorkspaceMissing):
+        SqliteStore.read(place.workspace)
+
+
+def test_a_named_pipe_gets_every_line(place: Place) -> None:
+    place.numbered(7)
+    os.mkfifo(place.output)
+    with subprocess.Popen(["cat", place.output], stdout=subprocess.PIPE) as reader:
+        place.run()
+        received, _ = reader.communicate(timeout=30)
+    assert place.names(place.lines(received)) == [f"r{number}.jpg" for number in range(1, 8)]
+
+
+def test_standard_output_gets_the_whole_batch_and_nothing_else(place: Place) -> None:
+    place.numbered(3)
+    place.write("poison-exit.jpg")
+    crashed = place.start(output="-", crash=("storage.sqlite:SqliteStore.commit", "after", "1"))
+    assert crashed.wait() == -9
+    process = place.run(output="-", code=3, fresh=True)
+    lines = place.lines(process.stdout)
+    assert place.names(lines) == ["poison-exit.jpg", "r1.jpg", "r2.jpg", "r3.jpg"]
+    assert [line["ledger"]["entry_hash"] for line in lines] == place.hashes()
+
+
+def test_a_reader_that_has_had_enough_ends_the_run_quietly_and_a_later_run_completes(place: Place) -> None:
+    place.write("a.jpg", "gate-b.jpg", "x1.jpg", "x2.jpg")
+    reads, writes = os.pipe()
+    process = place.start("--no-progress", "--commit-batch", "1", output="-", stdout=writes, fresh=True)
+    os.close(writes)
+    with open(reads, "rb") as reader:
+        assert reader.readline().startswith(b'{"kind":"receipt"')
+    place.open_gate()
+    assert process.wait() == 5
+    assert len(process.stderr.splitlines()) == 1, f"only how it began is said: {process.stderr}"
+    place.run()
+    assert place.names() == ["a.jpg", "gate-b.jpg", "x1.jpg", "x2.jpg"]
+    assert place.problem() == ""
+
+
+def test_a_closed_standard_output_is_said(place: Place) -> None:
+    place.numbered(1)
+    command = [sys.executable, "-m", "headrace", *place.arguments(output="-")]
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command], cwd=place.root, stderr=subprocess.PIPE, timeout=60
+    )
+    assert closed.returncode == 5
+    assert b"headrace: cannot write standard output" in closed.stderr
+
+
+def test_a_summary_that_cannot_be_written_is_said_and_the_ledger_is_whole(place: Place) -> None:
+    place.numbered(1)
+    process = place.run("--summary-json", str(Path("in", "r1.jpg", "summary")), code=5)
+    assert "headrace: cannot write in/r1.jpg/summary" in process.stderr
+    assert place.problem() == ""
