@@ -10,7 +10,7 @@ import json
 import resource
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -18,9 +18,9 @@ from typing import ClassVar
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
 from headrace.documents.status import Verdict
-from headrace.execution import WorkerPool
+from headrace.execution import PoolClosed, WorkerPool
 from headrace.ingest.bounds import Bounds
-from headrace.ingest.daemon_threads import in_daemon_thread
+from headrace.ingest.catch_up import Stand, catch_up, stands_at
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.job import Job
 from headrace.ingest.listing import Listing
@@ -29,7 +29,7 @@ from headrace.ingest.output import JsonLines, OutputError
 from headrace.ingest.pipeline import run_pipeline
 from headrace.ingest.reading import ReadDocuments, Reading
 from headrace.ingest.settings import RunSettings
-from headrace.ingest.snapshot import Phase, RunSummary, Snapshot
+from headrace.ingest.snapshot import Phase, RunSummary, Snapshot, together
 from headrace.ingest.sources import Source, SourceError
 from headrace.ledger import BookWriter, Policy
 from headrace.ocr.registry import available_engines, thread_environment
@@ -52,7 +52,7 @@ class Run:
         output: a path, or `-` for standard output.
         overwrite: start the output file afresh.
         resume: go on with an unfinished batch of the same sources, and leave out what a finished one has done.
-        replay: instead of sources, run the oldest batch of replayed dead letters that waits.
+        replay: instead of sources, run the batches of replayed dead letters that wait, oldest first.
     """
 
     settings: RunSettings
@@ -94,6 +94,11 @@ class Ended:
     error: Exception | None = None
     signal: signal.Signals | None = None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether something is left to do that only another command will do."""
+        return self.error is not None or self.summary.interrupted
+
 
 async def run_batch(run: Run, on_snapshot: Callable[[Snapshot], None] | None = None) -> Ended:
     """Runs a batch to its end, or until a signal; every document it accepted has one entry, or waits in the store.
@@ -102,40 +107,52 @@ async def run_batch(run: Run, on_snapshot: Callable[[Snapshot], None] | None = N
         EngineMissing, WorkspaceBusy, WorkspaceUnusable, OutputError, PolicyError, SourceError: before any work starts.
         BrokenPipeError: whoever read standard output has gone; the ledger has all that was read by then.
     """
-    settings, bounds = run.settings, run.bounds
+    settings = run.settings
     require_engine(settings.engine)
     policy = Policy.load(settings.policy) if settings.policy else Policy()
     output = JsonLines(run.output, overwrite=run.overwrite)
     database = DatabaseThread(open_workspace(settings.workspace))
     try:
-        blobs = Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
-        batch, again, after = await database.call(partial(open_batch, run, output))
-        await catch_up(output, batch.key, after, database)
-        before = await database.call(lambda store: store.accounts(batch.batch_id))
-        samples = await database.call(lambda store: store.samples(batch.batch_id))
-        head = await database.call(lambda store: store.head(batch.book))
-        today = dt.date.fromisoformat(batch.today)
-        pool = worker_pool(settings, bounds, today)
-        job = Job(
-            settings=settings,
-            bounds=bounds,
-            batch=batch,
-            database=database,
-            blobs=blobs,
-            listing=Listing(database, batch, run.sources, blobs, read_ahead=bounds.read_ahead, skip_done=again),
-            pool=pool,
-            writer=BookWriter(batch.book, head, policy, today),
-            output=output,
-            monitor=Monitor(batch, bounds, before, on_snapshot, samples[-1].at_s if samples else 0.0),
-        )
-        async with pool:
-            stopped, error = await _until_end_or_signal(job)
-        interrupted = stopped is not None or job.monitor.phase is Phase.DRAINING
-        summary = await database.call(partial(summarise, job, before.done, interrupted))
-        return Ended(summary, error, stopped)
+        ended = await _run_one(run, policy, output, database, on_snapshot)
+        while run.replay and not ended.stopped and await database.call(lambda store: bool(replays(store))):
+            next_ended = await _run_one(run, policy, output, database, on_snapshot)
+            ended = replace(next_ended, summary=together(ended.summary, next_ended.summary))
+        return ended
     finally:
         await asyncio.to_thread(database.close)
         output.close()
+
+
+async def _run_one(
+    run: Run,
+    policy: Policy,
+    output: JsonLines,
+    database: DatabaseThread,
+    on_snapshot: Callable[[Snapshot], None] | None,
+) -> Ended:
+    settings, bounds = run.settings, run.bounds
+    blobs = Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
+    batch, again, stand = await database.call(partial(open_batch, run, output))
+    await catch_up(output, batch, stand, database)
+    before = await database.call(lambda store: store.accounts(batch.batch_id))
+    samples = await database.call(lambda store: store.samples(batch.batch_id))
+    head = await database.call(lambda store: store.head(batch.book))
+    today = dt.date.fromisoformat(batch.today)
+    job = Job(
+        settings=settings,
+        bounds=bounds,
+        batch=batch,
+        database=database,
+        blobs=blobs,
+        listing=Listing(database, batch, run.sources, blobs, read_ahead=bounds.read_ahead, skip_done=again),
+        pool=worker_pool(settings, bounds, today),
+        writer=BookWriter(batch.book, head, policy, today),
+        output=output,
+        monitor=Monitor(batch, bounds, before, on_snapshot, samples[-1].at_s if samples else 0.0),
+    )
+    stopped, error = await _until_end_or_signal(job)
+    summary = await database.call(partial(summarise, job, before.done))
+    return Ended(summary, error, stopped if summary.interrupted else None)
 
 
 def require_engine(name: str) -> None:
@@ -181,8 +198,8 @@ def worker_pool(settings: RunSettings, bounds: Bounds, today: dt.date) -> Worker
     )
 
 
-def open_batch(run: Run, output: JsonLines, store: Store) -> tuple[Batch, bool, int]:
-    """The batch to work on, whether it runs a finished one again, and the last entry that the output has of it.
+def open_batch(run: Run, output: JsonLines, store: Store) -> tuple[Batch, bool, Stand]:
+    """The batch to work on, whether it runs a finished one again, and where the output stands.
 
     When it does, what is done and unchanged is left out. The output is looked at first: one that is refused leaves no
     batch behind.
@@ -192,59 +209,29 @@ def open_batch(run: Run, output: JsonLines, store: Store) -> tuple[Batch, bool, 
         OutputError: the output is not ours, or stands at an entry of another ledger or of other sources.
     """
     if run.replay:
-        waiting = (b for b in store.batches(unfinished=True) if b.key.startswith(REPLAY_KEY))
-        if (batch := next(waiting, None)) is None:
+        if not (waiting := replays(store)):
             raise NothingToReplay("nothing to replay: name dead letters first, with headrace dead replay")
-        return batch, False, stands_at(output, batch.key, store)
+        return waiting[0], False, stands_at(output, waiting[0].key, store)
     key = batch_key(run.settings.book, run.sources)
-    after = stands_at(output, key, store)
+    stand = stands_at(output, key, store)
     last = store.find_batch(key) if run.resume else None
     if last is not None and last.state != "finished":
-        return last, bool(json.loads(last.settings_json).get("again")), after
+        return last, bool(json.loads(last.settings_json).get("again")), stand
     again = last is not None
     # The day of the person who runs it, by the clock on the wall: receipts are dated by such clocks, too.
     today = dt.date.today().isoformat()  # noqa: DTZ011
     told = {"engine": run.settings.engine, "sources": [source.key for source in run.sources][:_PAGE], "again": again}
-    return store.open_batch(run.settings.book, key, today, json.dumps(told)), again, after
+    return store.open_batch(run.settings.book, key, today, json.dumps(told)), again, stand
+
+
+def replays(store: Store) -> list[Batch]:
+    """The batches of replayed dead letters that wait or were interrupted, oldest first."""
+    return [batch for batch in store.batches(unfinished=True) if batch.key.startswith(REPLAY_KEY)]
 
 
 def batch_key(book: str, sources: Sequence[Source]) -> str:
     """The same sources in the same order, for the same book, are the same work."""
     return hashlib.sha256("\n".join([book, *(source.key for source in sources)]).encode()).hexdigest()
-
-
-def stands_at(output: JsonLines, key: str, store: Store) -> int:
-    """The voucher number of the last entry in the output, 0 when it has none.
-
-    Raises:
-        OutputError: the output is not ours, or that entry is of another ledger, or of other sources.
-    """
-    last = output.last_entry()
-    if last is None:
-        return 0
-    book, sequence, entry_hash = last
-    found = store.entries(book=book, after_sequence=sequence - 1, limit=1)
-    if not found or found[0].entry_hash != entry_hash or store.batch(found[0].batch_id).key != key:
-        raise OutputError(
-            f"{output.target} ends with an entry of another ledger or of other sources; "
-            "choose another -o, or --overwrite"
-        )
-    return sequence
-
-
-async def catch_up(output: JsonLines, key: str, after: int, database: DatabaseThread) -> None:
-    """Writes the entries that are committed and not yet in the output: of all batches of this key, in order."""
-    for batch_id in await database.call(
-        lambda store: [batch.batch_id for batch in store.batches() if batch.key == key]
-    ):
-        position = after
-        while page := await database.call(partial(_page, batch_id, position)):
-            await in_daemon_thread(partial(output.write, page))
-            position = page[-1].sequence
-
-
-def _page(batch_id: int, after: int, store: Store) -> list[Entry]:
-    return store.entries(batch_id=batch_id, after_sequence=after, limit=_PAGE)
 
 
 async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Exception | None]:
@@ -284,7 +271,7 @@ async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Excepti
 
     def abandon() -> None:
         nonlocal abandoned
-        abandoned = not work.done()
+        abandoned = abandoned or not work.done()
         work.cancel()
 
     if job.settings.fail_fast:
@@ -297,15 +284,25 @@ async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Excepti
                 raise
         except ExceptionGroup as group:
             error = _first(group)
-            if not isinstance(error, StorageFull | StoreError | OutputError):
+            if isinstance(error, PoolClosed) and drains:
+                error = None  # stopped before the workers were asked for anything
+            elif not isinstance(error, StorageFull | StoreError | OutputError):
                 raise error from group
         finally:
             watch.cancel()
             await asyncio.gather(watch, *drains, return_exceptions=True)
-    if not drains:
-        job.monitor.phase = Phase.DONE
+    # Stopped at its very end, it is complete all the same: then nobody has to give the command again.
+    job.monitor.phase = Phase.DRAINING if abandoned or (drains and not await _complete(job)) else Phase.DONE
     job.monitor.snapshot(job.pool, job.listing)
     return (received[0] if received else None), error or job.listing.error
+
+
+async def _complete(job: Job) -> bool:
+    """Whether every document of the sources has its entry."""
+    batch_id = job.batch.batch_id
+    return await job.database.call(
+        lambda store: store.batch(batch_id).listed and not store.accounts(batch_id).in_flight
+    )
 
 
 def _first(group: ExceptionGroup[Exception]) -> Exception:
@@ -326,11 +323,12 @@ def _signals(on_signal: Callable[[signal.Signals], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSummary:
-    """The end of a run in numbers; marks the batch finished when nothing is left of it."""
+def summarise(job: Job, done_before: int, store: Store) -> RunSummary:
+    """The end of a run in numbers. Marks the batch finished when nothing is left of it; one without documents goes."""
     accounts, monitor = store.accounts(job.batch.batch_id), job.monitor
     if accounts.in_flight == 0 and store.batch(job.batch.batch_id).listed:
-        store.finish_batch(job.batch.batch_id)
+        newest = store.batches()[-1].batch_id == job.batch.batch_id
+        (store.drop_batch if newest and not accounts.accepted else store.finish_batch)(job.batch.batch_id)
     first = store.entries(batch_id=job.batch.batch_id, limit=1)
     head = store.head(job.batch.book)
     elapsed_s = monitor.elapsed_s
@@ -362,7 +360,7 @@ def summarise(job: Job, done_before: int, stopped: bool, store: Store) -> RunSum
         slowest=monitor.slowest,
         failures=tuple(monitor.failures),
         more_failures=max(0, accounts.failed - len(monitor.failures)),
-        interrupted=stopped,
+        interrupted=monitor.phase is Phase.DRAINING,
         left=accounts.in_flight,
         resumed_from=done_before,
         reading_s=monitor.reading_s,
