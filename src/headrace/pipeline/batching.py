@@ -26,7 +26,8 @@ class Batching:
         max_weight: the most that a batch may cost; a single heavier item goes alone. Goes with `weigh`.
         weigh: the weight of an item, such as its number of tokens; not negative.
         linger_s: how long to wait for more items, in seconds. 0: a batch is what is there.
-        padded: a batch costs its longest item times the count, instead of the sum.
+        padded: a batch costs its longest item times the count, instead of the sum. It holds the oldest item and those
+            that are most like it, and is full only when the whole `lookahead` was there to choose from.
         max_padding: with `padded`, the share of a batch's cost that may be padding: an item that would raise it above
             this waits for a batch of its like.
         lookahead: with `padded`, how many waiting items are looked at for such; 4 x `max_items` when not given.
@@ -42,7 +43,7 @@ class Batching:
     weigh: Callable[[Any], int] | None = None
     linger_s: float = 0.0
     padded: bool = False
-    max_padding: float = 0.5
+    max_padding: float = 0.25
     lookahead: int | None = None
     split_on_failure: bool = True
 
@@ -106,4 +107,5 @@ class Batching:
             chosen.append(position)
             longest, total = max(longest, weight), total + weight
         no_room = self.max_weight is not None and longest * (len(chosen) + 1) > self.max_weight
-        return sorted(chosen), no_room or len(chosen) == self.max_items
+        # One that is full of what happened to come first may be worse than what a look further ahead would give.
+        return sorted(chosen), len(weights) >= self.sight and (no_room or len(chosen) == self.max_items)

@@ -179,12 +179,12 @@ class Run(Generic[T, R]):
                     return self._hand_on(passage)
         elif not self._doors:
             raise RuntimeError("this run was closed before it began")
-        was_open = self._closing is None
+        error = None
+        if self._closing is None:  # it came to its end by itself
+            error = self._error or (None if self._stopped or self._source is None else self._source.error)
         await self.aclose()
-        if was_open and self._error is not None:
-            raise self._error
-        if was_open and not self._stopped and self._source is not None and self._source.error is not None:
-            raise self._source.error
+        if error is not None:
+            raise error
         raise StopAsyncIteration
 
     def _hand_on(self, passage: Passage) -> Success[T, R] | Failure[T]:

@@ -40,7 +40,8 @@ class Stage:
             workers: function, items and results must be picklable), or `inline`: called in the event loop, for what is
             cheap.
         workers: how many calls run at once.
-        capacity: items that may wait in the inbound channel; when not given, one batch (or item) for each worker.
+        capacity: items that may wait in the inbound channel; when not given, one batch (or item) for each worker,
+            or what a padded batching looks ahead.
         weight_capacity, weigh: the bound of that channel in weight, such as bytes; see `flow.channel`.
         ordered: whether items leave in the order in which they came, or as they are done.
         window: items taken from the channel and not yet handed on. When not given: twice what the workers run, and
@@ -121,7 +122,7 @@ class Stage:
 
     def capacity_for(self, workers: int) -> int:
         """The bound of the inbound channel when so many workers run."""
-        return self.capacity or workers * self.per_call
+        return self.capacity or max(workers * self.per_call, 1 if self.batching is None else self.batching.sight)
 
     def window_for(self, workers: int) -> int:
         """How many items may be taken in and not handed on when so many workers run."""

@@ -67,6 +67,8 @@ class StageRun:
         self._asks: WaitLine[_Ask] = WaitLine(self._serve, self._take_back)
         self._workers: list[Worker] = []
         self._numbers = 0
+        self.workers = stage.workers  # how many there are to be
+        self.window = stage.window_for(stage.workers)  # how many items may be taken in and not handed on
         self._shared: PoolCalls | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._want_more = asyncio.Event()  # room in the line, or a worker has nothing to do
@@ -79,16 +81,6 @@ class StageRun:
         self.paused = False
         self.ended = False
         self._closed = False
-
-    @property
-    def workers(self) -> int:
-        """How many there are to be."""
-        return sum(not worker.retired for worker in self._workers)
-
-    @property
-    def window(self) -> int:
-        """How many items may be taken in and not handed on."""
-        return self.stage.window_for(self.workers or self.stage.workers)
 
     @property
     def held(self) -> int:
@@ -120,11 +112,12 @@ class StageRun:
             raise ValueError(f"the pool of {self.stage.name} has {self.stage.pool.workers} workers, not {workers}")
         if workers > self.workers:
             await self._add(workers - self.workers)
-        else:
+        elif workers < self.workers:
             staying = [worker for worker in self._workers if not worker.retired]
             # Idle ones first: they can go at once.
             for worker in sorted(staying, key=lambda worker: bool(worker.group))[: len(staying) - workers]:
                 worker.retire()
+            self._count_workers()
         self._want_more.set()
 
     def pause(self, paused: bool) -> None:
@@ -167,6 +160,11 @@ class StageRun:
             worker = Worker(self, lane)
             self._workers.append(worker)
             worker.task = self._start(worker.work(), f"{self.stage.name} worker {self._numbers}")
+        self._count_workers()
+
+    def _count_workers(self) -> None:
+        self.workers = sum(not worker.retired for worker in self._workers)
+        self.window = self.stage.window_for(self.workers)
 
     def _new_lane(self) -> Lane:
         stage = self.stage
