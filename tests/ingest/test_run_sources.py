@@ -72,7 +72,8 @@ def test_a_bad_manifest_line_is_one_failure_however_often_the_command_is_given(p
 
 def test_a_new_or_changed_file_makes_a_second_batch_with_just_that_and_the_output_goes_on(place: Place) -> None:
     place.numbered(6)
-    place.run()
+    for _ in range(3):  # runs that find nothing new leave no trace in the numbers
+        place.run()
     before = place.output.read_bytes()
     place.write("r3a.jpg")
     (place.documents / "r5.jpg").write_bytes(b"another receipt by the same name")
