@@ -17,89 +17,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Generic, TypeVar
 
+from headrace.flow.ages import Stamps
 from headrace.flow.clock import Clock, LoopClock
 from headrace.flow.drain_rate import DrainRate, RetryAfter
-from headrace.flow.errors import Closed, Empty, Ended, Expired, Full, PermitSpent, Refusal
+from headrace.flow.errors import Closed, Empty, Ended, Expired, Full, Refusal
 from headrace.flow.permits import Ending
 from headrace.flow.rate import Rate
 from headrace.flow.waiters import WaitLine
+from headrace.flow.work import Batch, Lane, Work
 
 T = TypeVar("T")
 
 # As in `headrace.flow.rate`: a wait this short is over, because float seconds are only so exact.
 _OVER_S = 1e-8
-
-
-class Work(Generic[T]):
-    """An admitted item, with the permit that it holds. Ends once, as a `Permit` does; its `with` block gives the item.
-
-    Work that is forgotten is not lost: when it is collected its permit ends as ignore, with a ResourceWarning.
-    """
-
-    __slots__ = ("_intake", "admitted_at", "item")
-
-    # Filled in by `Intake._work`: a constructor with arguments would cost as much as all the rest of `recv`.
-    _intake: Intake[T] | None
-    item: T
-    admitted_at: float
-
-    @property
-    def ended(self) -> bool:
-        """Whether the permit was given back."""
-        return self._intake is None
-
-    def done(self) -> None:
-        """Ends the permit: the work was done. Raises PermitSpent when it had ended."""
-        intake = self._intake
-        if intake is None:
-            raise PermitSpent("this work had ended before it was done")
-        self._intake = None
-        ended = intake.done + 1
-        if ended < intake.mark:
-            intake.done = ended
-        else:
-            intake.end(self, Ending.DONE)
-
-    def ignore(self) -> None:
-        """Ends the permit: the work says nothing about the resource (not started, cancelled). Raises PermitSpent."""
-        self._end(Ending.IGNORE)
-
-    def dropped(self) -> None:
-        """Ends the permit: the resource was overloaded (timeout, refusal by a remote). Raises PermitSpent."""
-        self._end(Ending.DROPPED)
-
-    def _end(self, ending: Ending) -> None:
-        intake, self._intake = self._intake, None
-        if intake is None:
-            raise PermitSpent(f"this work had ended before it was {ending.value}")
-        intake.end(self, ending)
-
-    def __enter__(self) -> T:
-        if self._intake is None:
-            raise PermitSpent("this work had ended before its block began")
-        return self.item
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._intake is None:
-            return
-        if kind is None:
-            self.done()
-        elif issubclass(kind, TimeoutError | Expired):
-            self.dropped()
-        else:
-            self.ignore()
-
-    def __del__(self) -> None:
-        intake = self._intake
-        if intake is not None and intake.forgotten():
-            warnings.warn("work was never ended", ResourceWarning, stacklevel=1, source=self)
+# One wait in so many is measured: the rate needs no more, and a wait costs as much as ten items that do not.
+_MEASURED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +72,7 @@ class Intake(Generic[T]):
         limit: how many items may be in flight: waiting here, or received and not ended.
         capacity: how many of those may wait; as many as the limit when not given.
         rate: how many may come in per second; None sets none.
-        observe: called with the ending and the seconds since admission, for every piece of work that ends.
+        observe: called with the ending and the seconds since it was received, for all work that ends.
         retry_after: how estimates become answers.
         clock: what tells the time; the running loop's when not given.
     """
@@ -158,17 +95,18 @@ class Intake(Generic[T]):
         self._limit, self._capacity = limit, capacity
         self._observe = observe
         self._retry_after = retry_after or RetryAfter()
-        self._buffer: deque[tuple[T, float]] = deque()  # items with the moment they were admitted
+        self.buffer: deque[T] = deque()
+        self._stamps = Stamps(self._now)
         self._interval_s = self._span_s = 0.0
         self._used_until = -math.inf
         # `_free` may be admitted without looking at anything: a lower bound on places, permits and tokens, good for
-        # this turn of the loop (for which time stands still at `_turn_at`). What was used is counted later.
+        # this turn of the loop, for which time stands still. What was used is counted later.
         self._free = self._granted = 0
-        self._turn_at = 0.0
         self._turn_ends = False
         self._came = 0  # admitted, without those that were taken from `_free` since
         self._set_rate(rate, self._now())
         self.done = self._ignored = self._dropped = 0
+        self._lost = 0  # ignored and dropped
         self._reserved = 0  # granted to senders that have not run yet; part of what came
         self._claimed = 0  # items promised to receivers that have not run yet
         self._senders: WaitLine[None] = WaitLine(self._take, self._give_back)
@@ -180,7 +118,9 @@ class Intake(Generic[T]):
         # Measured from the moment when someone has to wait until half of the limit is free again.
         self._rate = DrainRate()
         self._recorded = 0
-        self._promised = math.inf  # with more items than this in it, the first may simply be taken
+        self._waits = 0
+        # Read by lanes and work, changed here only, but for the counting of what is done.
+        self.promised = math.inf  # with more items than this in it, the first may simply be taken
         self.mark = -math.inf  # with fewer done than this, an ending has nothing to do but to count
         self._promise()
         self._mark()
@@ -197,7 +137,7 @@ class Intake(Generic[T]):
         """
         if self._free:
             self._free -= 1
-            self._buffer.append((item, self._turn_at))
+            self.buffer.append(item)
         else:
             await self._admit_later(item, deadline_s)
 
@@ -211,17 +151,16 @@ class Intake(Generic[T]):
         """
         if self._free:
             self._free -= 1
-            self._buffer.append((item, self._turn_at))
+            self.buffer.append(item)
         elif self._closed:
             raise Closed("this intake is closed", item=item)
         elif not self._senders_waiting and self._take(None):
             self._fill(item)
         else:
             now = self._now()
-            if self._rate.paused and self.held >= self._limit:
-                self._meter_on()
+            self._meter_on()
             wait_s = max(self._rate.time_for_s(self.held - self._limit // 2, now) or 0.0, self._token_wait_s(now))
-            detail = f"{self.held} of {self._limit} are in flight, {len(self._buffer)} of {self._capacity} wait"
+            detail = f"{self.held} of {self._limit} are in flight, {len(self.buffer)} of {self._capacity} wait"
             raise Full(detail, item=item, retry_after_s=self._retry_after.after(wait_s or None))
 
     async def recv(self) -> Work[T]:
@@ -232,28 +171,15 @@ class Intake(Generic[T]):
         Raises:
             Ended: no more comes in, and everything that was in has been received.
         """
-        buffer = self._buffer
-        if len(buffer) > self._promised:
+        buffer = self.buffer
+        if len(buffer) > self.promised:
             work: Work[T] = Work()
             work._intake = self
-            work.item, work.admitted_at = buffer.popleft()
+            work.item = buffer.popleft()
+            work.received_at = 0.0
             return work
-        if not self._claim(None):
-            if self._closed and not buffer:
-                raise Ended
-            waiter = self._receivers.join(None)
-            self._count()
-            try:
-                refusal = await waiter
-            except asyncio.CancelledError:
-                self._receivers.abandon(waiter, None)
-                raise
-            if refusal is not None:
-                raise refusal()
-        self._claimed -= 1
-        work = self._work()
-        self._popped()
-        return work
+        await self.claim()
+        return self._work()
 
     def try_recv(self) -> Work[T]:
         """The next item, if there is one that no waiting receiver has been promised.
@@ -263,25 +189,37 @@ class Intake(Generic[T]):
             Ended: there will never be one.
         """
         if not self._claim(None):
-            raise Ended if self._closed and not self._buffer else Empty
-        self._claimed -= 1
-        work = self._work()
-        self._popped()
-        return work
+            raise Ended if self._closed and not self.buffer else Empty
+        return self._work()
 
-    async def recv_many(self, max_items: int) -> list[Work[T]]:
-        """Receives at least one item, and as many as there are up to `max_items`. A cancelled call takes nothing.
+    def lane(self) -> Lane[T]:
+        """A way to receive for one worker; see `Lane`."""
+        return Lane(self)
+
+    async def recv_many(self, max_items: int) -> Batch[T]:
+        """Receives at least one item, and as many as there are up to `max_items`, as one batch with one permit.
+
+        A cancelled call takes nothing.
 
         Raises:
             Ended: no more comes in, and everything that was in has been received.
         """
         if max_items < 1:
             raise ValueError(f"needs at least one item to receive, got {max_items}")
-        works = [await self.recv()]
-        for _ in range(min(max_items - 1, len(self._buffer) - self._claimed)):
-            works.append(self._work())
-        self._popped()
-        return works
+        buffer = self.buffer
+        if len(buffer) <= self.promised:
+            await self.claim()
+            self._claimed -= 1
+        count = min(max_items, len(buffer) - self._claimed)
+        batch: Batch[T] = Batch()
+        if count == len(buffer):
+            batch.item = list(buffer)
+            buffer.clear()
+        else:
+            batch.item = [buffer.popleft() for _ in range(count)]
+        batch._intake = self
+        batch.received_at = self._received()
+        return batch
 
     def resize(self, limit: int, *, capacity: int | None = None) -> None:
         """Changes the limits while in use. More lets those who wait in at once; less takes effect as work ends."""
@@ -302,7 +240,7 @@ class Intake(Generic[T]):
         self._senders.refuse_all(Closed)
         self._count()
         self._serve()
-        if not self._buffer:
+        if not self.buffer:
             self._receivers.refuse_all(Ended)
 
     def __aiter__(self) -> Intake[T]:
@@ -320,12 +258,12 @@ class Intake(Generic[T]):
         return IntakeStatistics(
             held=self.held,
             limit=self._limit,
-            depth=len(self._buffer),
+            depth=len(self.buffer),
             capacity=self._capacity,
             tokens=self._tokens(now),
             waiting_senders=len(self._senders),
             waiting_receivers=len(self._receivers),
-            oldest_age_s=now - self._buffer[0][1] if self._buffer else 0.0,
+            oldest_age_s=self._oldest_age_s(),
             admitted=self._total + self.held,
             done=self.done,
             ignored=self._ignored,
@@ -337,35 +275,39 @@ class Intake(Generic[T]):
     @property
     def held(self) -> int:
         """How many items are in flight: waiting here, or received and not ended."""
-        return self._came + self._granted - self._free - self._total
+        return self._came + self._granted - self._free - self.done - self._lost
 
     # Endings: called by Work
 
-    def end(self, work: Work[T], ending: Ending) -> None:
-        """Ends the permit of one piece of work; the slow way of `Work.done`."""
-        self._ended(ending)
+    def end(self, ending: Ending, count: int, received_at: float) -> None:
+        """Ends `count` permits; the slow way."""
+        self._ended(ending, count)
         if self._observe is not None:
-            self._observe(ending, self._now() - work.admitted_at)
+            self._observe(ending, self._now() - received_at)
 
-    def forgotten(self) -> bool:
+    def forgotten(self, count: int) -> bool:
         """Work was collected, in any thread and in the midst of our own code: the loop ends it. False without one."""
         if self._loop.is_closed():
             return False
-        self._loop.call_soon_threadsafe(self._ended, Ending.IGNORE)
+        self._loop.call_soon_threadsafe(self._ended, Ending.IGNORE, count)
         return True
 
-    def _ended(self, ending: Ending) -> None:
+    def _ended(self, ending: Ending, count: int) -> None:
         if ending is Ending.DONE:
-            self.done += 1
+            self.done += count
         elif ending is Ending.IGNORE:
-            self._ignored += 1
+            self._ignored += count
+            self._lost += count
         else:
-            self._dropped += 1
+            self._dropped += count
+            self._lost += count
         if not self._rate.paused and self.held <= self._limit // 2:
-            self._measured(self._now()).pause(self._now())
+            now = self._now()
+            self._measured(now).pause(now)
         if self._senders_waiting:
             self._serve()
-        self._mark()
+        else:
+            self._mark()
 
     # Coming in
 
@@ -373,15 +315,16 @@ class Intake(Generic[T]):
         if self._closed:
             raise Closed("this intake is closed", item=item)
         if self._senders_waiting or not self._take(None):
-            if self._rate.paused and self.held >= self._limit:
+            self._waits += 1
+            if not self._waits % _MEASURED:
                 self._meter_on()
             if deadline_s is not None:
                 self._refuse_if_too_late(item, deadline_s)
             waiter = self._senders.join(None, deadline_s)
             self.mark = -math.inf
             if self._capacity < self._limit:
-                self._promised = math.inf
-            if self._interval_s and self._timer is None:
+                self.promised = math.inf
+            if self._interval_s and self._timer is None and self.held < self._limit:
                 self._arm()
             try:
                 refusal = await waiter
@@ -397,7 +340,9 @@ class Intake(Generic[T]):
     def _take(self, _: None) -> bool:
         """Takes a token, a permit and a place together, or nothing."""
         self._count()
-        if len(self._buffer) + self._reserved >= self._capacity or self.held >= self._limit:
+        if self._came - self.done - self._lost >= self._limit:
+            return False
+        if len(self.buffer) + self._reserved >= self._capacity:
             return False
         if self._interval_s:
             now = self._now()
@@ -420,7 +365,9 @@ class Intake(Generic[T]):
             self._came -= 1
             self._used_until -= self._interval_s
             raise Closed("this intake was closed", item=item)
-        self._buffer.append((item, self._now()))
+        coming = self._came + self._granted - self._free - self._reserved - 1
+        self._stamps.stamp(coming, coming - len(self.buffer))
+        self.buffer.append(item)
         if self._receivers_waiting:
             self._receivers.advance()
         self._look()
@@ -436,29 +383,51 @@ class Intake(Generic[T]):
     # Going out
 
     def _claim(self, _: None) -> bool:
-        if len(self._buffer) <= self._claimed:
+        if len(self.buffer) <= self._claimed:
             return False
         self._claimed += 1
-        self._promised = math.inf
+        self.promised = math.inf
         return True
 
     def _unclaim(self, _: None) -> None:
         self._claimed -= 1
         self._promise()
 
+    async def claim(self) -> None:
+        """Returns once an item is claimed for the caller, who takes it at once."""
+        if self._claim(None):
+            return
+        if self._closed and not self.buffer:
+            raise Ended
+        waiter = self._receivers.join(None)
+        self._count()
+        try:
+            refusal = await waiter
+        except asyncio.CancelledError:
+            self._receivers.abandon(waiter, None)
+            raise
+        if refusal is not None:
+            raise refusal()
+
+    def take_claimed(self) -> tuple[T, float]:
+        """The item that was claimed, and when that was if somebody observes."""
+        self._claimed -= 1
+        return self.buffer.popleft(), self._received()
+
     def _work(self) -> Work[T]:
         work: Work[T] = Work()
         work._intake = self
-        work.item, work.admitted_at = self._buffer.popleft()
+        work.item, work.received_at = self.take_claimed()
         return work
 
-    def _popped(self) -> None:
+    def _received(self) -> float:
         if self._senders_waiting and self._capacity < self._limit:
             self._serve()
         else:
             self._promise()
-        if self._closed and not self._buffer:
+        if self._closed and not self.buffer:
             self._receivers.refuse_all(Ended)
+        return self._now() if self._observe is not None else 0.0
 
     # The fast paths: switched off by whatever makes them too generous, and on by these three
 
@@ -467,9 +436,9 @@ class Intake(Generic[T]):
         self._count()
         if self._senders_waiting or self._receivers_waiting or self._closed:
             return
-        now = self._turn_at = self._now()
-        free = min(self._limit - self.held, self._capacity - len(self._buffer) - self._reserved)
+        free = min(self._limit - self.held, self._capacity - len(self.buffer) - self._reserved)
         if self._interval_s:
+            now = self._now()
             self._used_until = max(self._used_until, now - self._span_s - self._interval_s)
             free = min(free, int((now - self._used_until) / self._interval_s + _OVER_S))
         if free > 0:
@@ -480,10 +449,11 @@ class Intake(Generic[T]):
 
     def _count(self) -> None:
         """Counts what the fast path has let in, and switches it off."""
-        used = self._granted - self._free
-        self._granted = self._free = 0
-        self._came += used
-        self._used_until += used * self._interval_s
+        if self._granted:
+            used = self._granted - self._free
+            self._granted = self._free = 0
+            self._came += used
+            self._used_until += used * self._interval_s
 
     def _turn_over(self) -> None:
         self._turn_ends = False
@@ -497,7 +467,8 @@ class Intake(Generic[T]):
 
     def _promise(self) -> None:
         room_matters = self._senders_waiting and self._capacity < self._limit
-        self._promised = math.inf if self._closed or room_matters else self._claimed
+        slow = self._closed or room_matters or self._observe is not None
+        self.promised = math.inf if slow else self._claimed
 
     # Time
 
@@ -524,15 +495,15 @@ class Intake(Generic[T]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        wait_s = self._token_wait_s(self._now())
-        if self._senders_waiting and wait_s > 0.0:
+        if self._senders_waiting and (wait_s := self._token_wait_s(self._now())) > 0.0:
             self._timer = self._loop.call_later(wait_s, self._serve)
 
     def _meter_on(self) -> None:
-        """Someone has to wait for those in flight: from now on it is measured how fast they end."""
-        self._recorded = self._total
-        self._rate.resume(self._now())
-        self._mark()
+        """Someone has to wait: if it is for those in flight, it is measured from now on how fast they end."""
+        if self._rate.paused and self.held >= self._limit:
+            self._recorded = self._total
+            self._rate.resume(self._now())
+            self._mark()
 
     def _measured(self, now: float) -> DrainRate:
         if not self._rate.paused:
@@ -540,9 +511,13 @@ class Intake(Generic[T]):
             self._recorded = self._total
         return self._rate
 
+    def _oldest_age_s(self) -> float:
+        came_in = self._came + self._granted - self._free - self._reserved
+        return self._stamps.age_s(came_in - len(self.buffer)) if self.buffer else 0.0
+
     @property
     def _total(self) -> int:
-        return self.done + self._ignored + self._dropped
+        return self.done + self._lost
 
     def _refuse_if_too_late(self, item: T, deadline_s: float) -> None:
         now, ahead = self._now(), len(self._senders) + 1
