@@ -210,7 +210,7 @@ def test_a_source_that_is_gone_or_changed_gives_a_card_without_a_picture(fill: F
     assert len(page.cards) == 3
     assert page.having("img") == []
     told = " ".join(page.texts)
-    assert "cannot be opened: No such file or directory" in told
+    assert "it does not exist" in told
     assert "the file has changed since it was read" in told
     assert "of no kind that is read" in told
 

@@ -43,7 +43,10 @@ def test_what_was_seen_of_a_failure_stays_beside_its_entry(place: Place) -> None
         seen = [store.document(entry.document_id) for entry in (bloated, exited)]
     observed = ["; ".join(record.telemetry.observed) if record and record.telemetry else "" for record in seen]
     assert "200 MB" in observed[0] or "191 MB" in observed[0], "the limit in MiB"
-    assert "attempt 2" in observed[1] and "exit" in observed[1]
-    assert seen[1] and seen[1].last_failure and seen[1].last_failure["attempt"] == 1
+    assert "attempt 2" in observed[1]
+    assert "exit" in observed[1]
+    assert seen[1]
+    assert seen[1].last_failure
+    assert seen[1].last_failure["attempt"] == 1
     assert not any(digit in str(entry.failure) for entry in (bloated, exited) for digit in "0123456789")
     assert [failure["observed"] for failure in place.summary["failures"]] != ["", ""]

@@ -11,7 +11,7 @@ from made_entries import commit_next, filled, names, numbered
 
 from headrace.documents.document import document_id
 from headrace.storage.errors import BatchNotDone, UnknownBatch
-from headrace.storage.store import Positions, Registration, Store
+from headrace.storage.store import Positions, Registration, Sample, Store
 
 
 def test_batches_are_numbered_and_found_by_their_latest_key(store: Store) -> None:
@@ -195,3 +195,42 @@ def test_an_unknown_batch_is_named(store: Store) -> None:
     for ask in (store.batch, store.accounts, store.pending, store.finish_batch):
         with pytest.raises(UnknownBatch, match="77"):
             ask(77)
+
+
+def test_a_file_is_the_same_however_its_folder_was_spelled(store: Store) -> None:
+    rows = [Registration("scans/a.jpg", b"/home/me/scans/a.jpg", mtime_ns=1)]
+    commit_next(store, filled(store, rows))
+    assert _run_again(store, [replace(rows[0], uri="/home/me/scans/a.jpg")]) == []
+    member = [Registration("a.zip!x.jpg", b"blob", "archive-member", mtime_ns=1)]
+    commit_next(store, filled(store, member, key="k2"))
+    other_member = replace(member[0], uri="a.zip!y.jpg")
+    assert _run_again(store, [*member, other_member], key="k2") == ["a.zip!y.jpg"], "two names, one content"
+
+
+def test_a_failure_that_the_same_command_runs_again_is_one_dead_letter_not_two(store: Store) -> None:
+    rows = names("a", "b")
+    commit_next(store, filled(store, rows), failed=["a", "b"], retriable=True)
+    assert _run_again(store, rows[:1]) == ["a"]
+    assert [(d.document.uri, d.replayed_in) for d in store.dead_letters(replayed=True)] == [("a", 2), ("b", None)]
+    commit_next(store, store.batch(2), failed=["a"], retriable=True)
+    assert [(d.document.uri, d.document.batch_id) for d in store.dead_letters()] == [("b", 1), ("a", 2)]
+    assert _run_again(store, rows) == ["a", "b"], "run again in batch 2, it failed there: that is not done"
+    commit_next(store, store.batch(3))
+    assert store.dead_count() == 0
+    assert _run_again(store, rows) == []
+
+
+def test_a_batch_without_documents_is_dropped_and_the_next_one_gets_its_number(store: Store) -> None:
+    kept = filled(store, numbered(1))
+    with pytest.raises(BatchNotDone):
+        store.drop_batch(kept.batch_id)
+    empty = store.open_batch("main", "empty", "2026-03-04", "{}")
+    store.stage_listing(empty.batch_id, 0, [])
+    store.settle_listing(empty.batch_id, 0)
+    store.finish_listing(empty.batch_id)
+    store.add_sample(empty.batch_id, Sample(0.0, 1, 0, 0, 0, 0.0))
+    store.drop_batch(empty.batch_id)
+    assert [batch.batch_id for batch in store.batches()] == [1]
+    assert store.find_batch("empty") is None
+    again = store.open_batch("main", "more", "2026-03-04", "{}")
+    assert (again.batch_id, store.listed(again.batch_id), store.samples(again.batch_id)) == (2, {}, [])

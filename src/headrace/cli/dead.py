@@ -81,7 +81,10 @@ def replay(
     for batch, count in [] if as_json else registered:
         typer.echo(f"batch {batch.batch_id}: {count} {'document' if count == 1 else 'documents'} to run again")
     if registered:
-        typer.echo(f"run them: headrace run --replay --workspace {shlex.quote(str(folder))}", err=True)
+        typer.echo(
+            f"run them: headrace run --replay --workspace {shlex.quote(str(folder))} -o replayed.jsonl", err=True
+        )
+        typer.echo("(-o may also be the output that has the failures: their new lines are appended)", err=True)
 
 
 def _letters(store: ReadStore, replayed: bool) -> Iterator[DeadLetter]:

@@ -153,7 +153,7 @@ class ReceiptFields(_Model):
 
 
 class Source(_Model):
-    """How the document came: `kind` is file, archive-member, blob or upload."""
+    """How the document came: `kind` is file, archive-member, or blob (the kept bytes of one that is run again)."""
 
     kind: str
     uri: str

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from headrace.execution.memory import ResidentMemory
 from headrace.execution.statistics import WorkerState
 from headrace.execution.window import Slot
-from headrace.execution.wire import REPLY, REQUEST, RETIRING, Doing, Kind, Page
+from headrace.execution.wire import PARENT_DECIDES, REPLY, REQUEST, RETIRING, Doing, Kind, Page
 
 EXIT_GRACE_S = 2.0  # for a worker that was told to end: its exit handlers, its threads
 REAP_S = 0.02  # between looks at a dying process where the kernel has no pidfd
@@ -132,13 +132,18 @@ class WorkerProcess:
             f"import sys; sys.path[:] = {[path or os.getcwd() for path in sys.path]!r}; "
             f"from headrace.execution import worker; worker.main({fds[0]}, {fds[1]}, {os.getpid()})"
         )
-        return subprocess.Popen(
-            [sys.executable, "-c", program, "headrace-worker"],
-            stdin=subprocess.DEVNULL,
-            stdout=2,  # what a library prints must not get into the parent's output
-            pass_fds=fds,
-            env={**os.environ, **environment},
-        )
+        # A terminal sends Ctrl-C to the worker, too. Blocked, it waits until the worker has said that it ignores it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, PARENT_DECIDES)
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-c", program, "headrace-worker"],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what a library prints must not get into the parent's output
+                pass_fds=fds,
+                env={**os.environ, **environment},
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     @property
     def usable(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import struct
 from enum import IntEnum
 from typing import NamedTuple
@@ -35,6 +36,9 @@ class Kind(IntEnum):
     RETURNED = 5  # not begun: beyond the ceiling, or the worker is being replaced; no payload
     UNREADABLE = 6  # a chunk with an item that cannot be unpickled: to be sent one by one; no payload
 
+
+PARENT_DECIDES = (signal.SIGINT, signal.SIGTERM)
+"""Signals that a terminal or a service manager sends to the whole group, and that a worker does not obey."""
 
 RETIRING = 0x80  # added to the kind: the worker has grown too large and begins nothing more
 

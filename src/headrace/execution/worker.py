@@ -26,6 +26,7 @@ from headrace.execution.wire import (
     CEILING,
     INDEX_BITS,
     PAGE_BYTES,
+    PARENT_DECIDES,
     REPLY,
     REQUEST,
     RETIRING,
@@ -52,6 +53,7 @@ def main(socket_fd: int, page_fd: int, parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A handler, not SIG_IGN: what the function starts itself must not inherit deafness.
     signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENT_DECIDES)  # blocked by the parent, until the lines above
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         return  # it died before the line above could take effect

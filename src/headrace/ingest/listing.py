@@ -200,8 +200,9 @@ class Listing:
                 mtime_ns = _version(bytes.fromhex(sha256))
             except DocumentError as error:
                 problem = error
-        if problem is not None:
-            path = unreadable(problem)
+        # What has a path is looked at again when its turn comes, and when it is replayed: it may be there by then.
+        if problem is not None and found.path is None:
+            path = unreadable(problem, found.kind)
             version = _version(hashlib.sha256(path).digest())
             return Registration(found.uri, path, UNREADABLE, 0, version, found.external_id)
         return Registration(found.uri, path, found.kind, size_bytes, mtime_ns, found.external_id)

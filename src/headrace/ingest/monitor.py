@@ -16,7 +16,7 @@ from headrace.execution.memory import ResidentMemory
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.listing import Listing
-from headrace.ingest.snapshot import FailedDocument, Phase, Snapshot
+from headrace.ingest.snapshot import FAILURES_SHOWN, SLOWEST_SHOWN, FailedDocument, Phase, Snapshot
 from headrace.storage.store import Accounts, Batch, Sample, Store
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ _LOOK_EVERY_S = 0.25
 
 _SAMPLE_EVERY_S = 1.0
 _RATE_OVER_SAMPLES = 30
-_SLOWEST, _FAILURES = 5, 20
 
 
 class Monitor:
@@ -53,7 +52,7 @@ class Monitor:
         self.pages = 0
         self.peak_rss_bytes = 0
         self.order_ok = True
-        self.failures: deque[FailedDocument] = deque(maxlen=_FAILURES)
+        self.failures: deque[FailedDocument] = deque(maxlen=FAILURES_SHOWN)
         self.failed = before.failed
         self.duplicates = before.duplicates
         self.done = before.done
@@ -113,7 +112,7 @@ class Monitor:
                 told = failure.get("code", ""), failure.get("detail", ""), _observed(outcome)
                 self.failures.append(FailedDocument(entry.uri, *told))
             timed = (outcome.elapsed_s, entry.uri)
-            if len(self._slowest) < _SLOWEST:
+            if len(self._slowest) < SLOWEST_SHOWN:
                 heapq.heappush(self._slowest, timed)
             else:
                 heapq.heappushpop(self._slowest, timed)

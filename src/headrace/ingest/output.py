@@ -76,6 +76,7 @@ class JsonLines:
             return None
         if self._overwrite:
             self._file.truncate(0)
+            self._overwrite = False  # once: more than one batch may be written
         end = self._file.seek(0, os.SEEK_END)
         whole = self._end_of_last_newline(end)
         position = None

@@ -19,12 +19,12 @@ from headrace.documents.document import Document
 from headrace.documents.entry import Entry
 from headrace.documents.errors import WORKER_LOST, DocumentFailure
 from headrace.documents.status import DocumentState
-from headrace.execution import Failure, Success
+from headrace.execution import Failure, PoolClosed, Success
 from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, EXCEPTION
 from headrace.flow import Ended, Receiver, Sender, channel
 from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.job import Job
-from headrace.ingest.reading import Reading
+from headrace.ingest.reading import Reading, source_kind
 from headrace.ingest.sources.source import FILE
 from headrace.ledger import Draft
 from headrace.storage.sql import BLOB
@@ -36,7 +36,7 @@ Outcome = Success[Document, Reading] | Failure[Document]
 async def run_pipeline(job: Job) -> None:
     """Runs a batch to its end, or until `job.stop` is set and what runs has been drained.
 
-    Cancelled: workers are left to the pool's owner, nothing half-written is committed; the batch resumes.
+    Cancelled: workers are killed, nothing half-written is committed; the batch resumes.
     """
     outcomes: tuple[Sender[Outcome], Receiver[Outcome]] = channel(job.settings.commit_batch)
     sender, receiver = outcomes
@@ -74,28 +74,45 @@ def _pending(batch_id: int, after: int, limit: int, store: Store) -> list[Docume
 
 
 async def recognise(job: Job, outcomes: Sender[Outcome]) -> None:
-    """Documents go to the workers and come back in order, inside the window; failures take their place."""
+    """Documents go to the workers and come back in order, inside the window; failures take their place.
+
+    Workers are started when there is a document, and have ended when this returns or is cancelled.
+    """
+    with outcomes, contextlib.suppress(PoolClosed):  # closed: the run was stopped before its workers were ready
+        if await something_waits(job):
+            async with job.pool:
+                await read_documents(job, outcomes)
+
+
+async def something_waits(job: Job) -> bool:
+    """Waits for the first document to be read; False when there is none."""
+    async for _ in waiting_documents(job):
+        return True
+    return False
+
+
+async def read_documents(job: Job, outcomes: Sender[Outcome]) -> None:
+    """The documents through the workers, one outcome each."""
 
     async def charge(document: Document, failure: Failure[Document]) -> None:
         told = document_failure(failure).as_dict() | {"attempt": failure.attempt, "observed": failure.detail}
         await job.database.call(lambda store: store.charge_attempt(document, told))
 
-    with outcomes:
-        results = job.pool.map(
-            waiting_documents(job),
-            window=job.bounds.window,
-            byte_budget=job.bounds.byte_budget_bytes,
-            weigh=lambda document: document.size_bytes,
-            deadline_s=job.settings.document_timeout_s,
-            ordered=job.settings.ordered,
-            attempts=job.settings.attempts,
-            attempts_of=lambda document: document.attempts,
-            on_charge=charge,
-            retriable={WORKER_LOST},
-        )
-        job.monitor.watch(results)
-        async for outcome in results:
-            await outcomes.send(outcome)
+    results = job.pool.map(
+        waiting_documents(job),
+        window=job.bounds.window,
+        byte_budget=job.bounds.byte_budget_bytes,
+        weigh=lambda document: document.size_bytes,
+        deadline_s=job.settings.document_timeout_s,
+        ordered=job.settings.ordered,
+        attempts=job.settings.attempts,
+        attempts_of=lambda document: document.attempts,
+        on_charge=charge,
+        retriable={WORKER_LOST},
+    )
+    job.monitor.watch(results)
+    async for outcome in results:
+        await outcomes.send(outcome)
 
 
 async def write_ledger(job: Job, outcomes: Receiver[Outcome]) -> None:
@@ -133,7 +150,7 @@ async def commit_group(job: Job, group: Sequence[Outcome]) -> list[Entry]:
 
 def draft(outcome: Outcome) -> Draft:
     """What the ledger decides on: the worker's reading, or what the pool saw of its end."""
-    document = outcome.item
+    document = replace(outcome.item, kind=source_kind(outcome.item))
     if isinstance(outcome, Failure):
         failure = document_failure(outcome).as_dict()
         return Draft(document, None, 0, state=DocumentState.FAILED, failure=failure)

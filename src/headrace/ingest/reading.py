@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.ocr.read import DocumentText
 
 UNREADABLE = "unreadable"
-"""Kind of a document whose source already said why it cannot be read; its `path` holds that failure as JSON."""
+"""Kind of a document without a path, whose source said why; its `path` holds real kind and failure as JSON."""
 
 SCHEMA_VERSION = "1"  # as `documents.receipt` has it; that module is not loaded in the parent
 
@@ -128,14 +128,19 @@ class ReadDocuments:
         }
 
 
-def unreadable(error: DocumentError) -> bytes:
-    """What stands in place of a path when the source already said why a document cannot be read."""
-    return json.dumps(error.failure().as_dict()).encode()
+def unreadable(error: DocumentError, kind: str) -> bytes:
+    """What stands in place of a path when the source already said why a document of this kind cannot be read."""
+    return json.dumps({"kind": kind, "failure": error.failure().as_dict()}).encode()
 
 
 def unreadable_failure(path: bytes) -> DocumentFailure:
     """The failure that `unreadable` wrote down."""
-    return DocumentFailure(**json.loads(path))
+    return DocumentFailure(**json.loads(path)["failure"])
+
+
+def source_kind(document: Document) -> str:
+    """How the document came, as the ledger says it: `file`, `archive-member` or `blob`."""
+    return str(json.loads(document.path)["kind"]) if document.kind == UNREADABLE else document.kind
 
 
 def _failed(error: DocumentError, document: Document) -> Reading:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+SLOWEST_SHOWN, FAILURES_SHOWN = 5, 20
+"""How many documents a summary names."""
 
 
 class Phase(StrEnum):
@@ -134,3 +137,26 @@ class RunSummary:
     def accounted(self) -> bool:
         """Whether the accounting identity holds."""
         return self.accepted == self.succeeded + self.partial + self.duplicates + self.failed + self.in_flight
+
+
+def together(first: RunSummary, second: RunSummary) -> RunSummary:
+    """Two batches that one command ran one after the other, in one summary; number and head are those of the second."""
+    counts = ("accepted", "succeeded", "partial", "duplicates", "failed", "in_flight", "left", "known", "resumed_from")
+    sums = {name: getattr(first, name) + getattr(second, name) for name in (*counts, "pages", "reading_s")}
+    elapsed_s = first.elapsed_s + second.elapsed_s
+    done = first.per_second * first.elapsed_s + second.per_second * second.elapsed_s
+    failures = (*first.failures, *second.failures)[:FAILURES_SHOWN]
+    same_book = first.book == second.book and first.first_voucher is not None
+    return replace(
+        second,
+        **sums,
+        elapsed_s=elapsed_s,
+        per_second=done / elapsed_s if elapsed_s > 0 else 0.0,
+        order_ok=None if second.order_ok is None else bool(first.order_ok and second.order_ok),
+        first_voucher=first.first_voucher if same_book else second.first_voucher,
+        peak_rss_bytes=max(first.peak_rss_bytes, second.peak_rss_bytes),
+        verdicts={name: first.verdicts.get(name, 0) + count for name, count in second.verdicts.items()},
+        slowest=tuple(sorted((*first.slowest, *second.slowest), key=lambda slow: -slow[1])[:SLOWEST_SHOWN]),
+        failures=failures,
+        more_failures=sums["failed"] - len(failures),
+    )

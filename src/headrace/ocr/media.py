@@ -86,8 +86,7 @@ def open_source(path: bytes | str) -> BinaryIO:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "no valid path"
-        raise UnreadableSource(f"cannot be opened: {reason}") from error
+        raise UnreadableSource(f"{_why_not_opened(path, error)}; check the name, then replay") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -98,6 +97,12 @@ def open_source(path: bytes | str) -> BinaryIO:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _why_not_opened(path: bytes | str, error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it is a link to something that is gone" if os.path.islink(path) else "it does not exist"
+    return f"it cannot be opened: {error.strerror}" if isinstance(error, OSError) else "it is no valid path"
 
 
 def _kind_of(mode: int) -> str:

@@ -28,6 +28,7 @@ from headrace.storage.store import (
     Sample,
     Telemetry,
     counter_of,
+    same_name,
     superfluous,
 )
 
@@ -105,13 +106,25 @@ class MemoryStore:
         if source_index not in of.listings:
             done = set() if skip_done_of_key is None else set(self._done_before(batch_id, skip_done_of_key))
             names = [name for _, name in sorted(staged, key=lambda row: row[0])]
-            new = [_Document(name) for name in names if (name.uri, name.size_bytes, name.mtime_ns) not in done]
+            new = [_Document(name) for name in names if _seen_as(name) not in done]
+            if skip_done_of_key is not None:
+                self._take_again(batch_id, skip_done_of_key, {_seen_as(document.name)[0] for document in new})
             added = self._append(batch_id, new)
             of.listings[source_index] = replace(added, skipped=len(names) - len(new))
         return of.listings[source_index]
 
-    def _done_before(self, batch_id: int, key: str) -> Iterator[tuple[str, int, int]]:
-        again = {d.document.document_id for d in self._dead if d.failure.get("retriable") and d.replayed_in is None}
+    def _take_again(self, batch_id: int, key: str, names: set[str | bytes]) -> None:
+        for index, letter in enumerate(self._dead):
+            of = self._of(letter.document.batch_id)
+            seen_as = _seen_as(of.documents[letter.document.position - 1].name)[0]
+            if of.batch.key == key and of.batch.batch_id < batch_id and letter.replayed_in is None and seen_as in names:
+                self._dead[index] = replace(letter, replayed_in=batch_id)
+
+    def _done_before(self, batch_id: int, key: str) -> Iterator[tuple[str | bytes, int, int]]:
+        by_the_same = {None, *(of.batch.batch_id for of in self._batches if of.batch.key == key)}
+        again = {
+            d.document.document_id for d in self._dead if d.failure.get("retriable") and d.replayed_in in by_the_same
+        }
         for of in self._batches[: batch_id - 1]:
             for position, document in enumerate(of.documents, 1):
                 done = document.state is not DocumentState.QUEUED and document.name.mtime_ns != 0
@@ -120,7 +133,7 @@ class MemoryStore:
                     and done
                     and document_id(of.batch.book, of.batch.batch_id, position) not in again
                 ):
-                    yield document.name.uri, document.name.size_bytes, document.name.mtime_ns
+                    yield _seen_as(document.name)
 
     def listed(self, batch_id: int) -> dict[int, Positions]:
         """See `RegisterStore.listed`."""
@@ -138,6 +151,12 @@ class MemoryStore:
             raise BatchNotDone(f"batch {batch_id} is not done: {of.accounts.in_flight} documents in flight")
         if of.batch.state != "finished":
             of.batch = replace(of.batch, state="finished", finished_at=time.time())
+
+    def drop_batch(self, batch_id: int) -> None:
+        """See `RegisterStore.drop_batch`."""
+        if self._of(batch_id).documents or batch_id != len(self._batches):
+            raise BatchNotDone(f"batch {batch_id} has documents, or is not the newest")
+        self._batches.pop()
 
     def pending(self, batch_id: int, after_position: int = 0, limit: int = 1000) -> list[Document]:
         """See `WorkStore.pending`."""
@@ -360,3 +379,7 @@ class MemoryStore:
             document.telemetry,
             document.entry,
         )
+
+
+def _seen_as(name: Registration) -> tuple[str | bytes, int, int]:
+    return same_name(name.kind, name.path, name.uri), name.size_bytes, name.mtime_ns

@@ -8,15 +8,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, exists, insert, not_, select, update
+from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, not_, or_, select, update
 
 from headrace.documents.document import document_id
 from headrace.documents.entry import GENESIS
 from headrace.storage.errors import BatchNotDone
 from headrace.storage.sql import QUEUED, SqlPart
 from headrace.storage.staging import CHUNK_ROWS, Name, Staging
-from headrace.storage.store import Batch, Positions, Registration
-from headrace.storage.tables import batches, books, dead_letters, document_ids, documents, listings
+from headrace.storage.store import Batch, Positions, Registration, same_name
+from headrace.storage.tables import batches, books, dead_letters, document_ids, documents, listings, samples
 
 _COUNTERS = ("accepted", "succeeded", "partial", "duplicates", "failed", "in_flight", "needs_review", "rejected")
 _DOCUMENT = (
@@ -32,6 +32,8 @@ _DOCUMENT = (
     "state",
     "attempts",
 )
+
+_same_document = and_(documents.c.batch_id == dead_letters.c.batch_id, documents.c.position == dead_letters.c.position)
 
 
 def as_batch(row: Row[Any]) -> Batch:
@@ -116,6 +118,7 @@ class SqlRegistry(SqlPart):
                 staging = self._staged.get((batch_id, source_index))
                 if staging and skip_done_of_key is not None:
                     staging.leave_out(self._done_before(batch_id, skip_done_of_key))
+                    self._take_again(batch_id, skip_done_of_key, staging)
                 added = self._append(batch_id, staging.names() if staging else iter(()))
                 skipped = staging.count() - added.count if staging else 0
                 settled = Positions(added.first, added.last, skipped)
@@ -131,18 +134,28 @@ class SqlRegistry(SqlPart):
         self._unstage(batch_id, source_index)
         return settled
 
-    def _done_before(self, batch_id: int, key: str) -> Iterator[tuple[str, int, int]]:
-        """uri, size and mtime of what earlier batches with this key are done with for good."""
-        again = exists().where(
-            and_(
-                dead_letters.c.batch_id == documents.c.batch_id,
-                dead_letters.c.position == documents.c.position,
-                dead_letters.c.retriable,
-                dead_letters.c.replayed_in.is_(None),
-            )
+    def _take_again(self, batch_id: int, key: str, staging: Staging) -> None:
+        """The dead letters of earlier batches with this key whose documents are registered again wait no more."""
+        waiting = (
+            select(dead_letters.c.number, *(documents.c[name] for name in ("kind", "path", "uri")))
+            .join_from(dead_letters, documents, _same_document)
+            .join(batches, batches.c.id == documents.c.batch_id)
+            .where(batches.c.key == key, batches.c.id < batch_id, dead_letters.c.replayed_in.is_(None))
         )
+        rows = self._connection.execute(waiting).yield_per(CHUNK_ROWS)
+        numbers = staging.among((row.number, same_name(row.kind, row.path, row.uri)) for row in rows)
+        while chunk := list(islice(numbers, CHUNK_ROWS)):
+            taken = dead_letters.c.number.in_(chunk)
+            self._connection.execute(update(dead_letters).where(taken).values(replayed_in=batch_id))
+
+    def _done_before(self, batch_id: int, key: str) -> Iterator[tuple[str | bytes, int, int]]:
+        """`same_name`, size and mtime of what earlier batches with this key are done with for good."""
+        # How a document that was run again by the same command ended, says the batch in which it was.
+        by_the_same = select(batches.c.id).where(batches.c.key == key)
+        waits = or_(dead_letters.c.replayed_in.is_(None), dead_letters.c.replayed_in.in_(by_the_same))
+        again = exists().where(and_(_same_document, dead_letters.c.retriable, waits))
         statement = (
-            select(documents.c.uri, documents.c.size_bytes, documents.c.mtime_ns)
+            select(*(documents.c[name] for name in ("kind", "path", "uri", "size_bytes", "mtime_ns")))
             .join(batches, batches.c.id == documents.c.batch_id)
             .where(batches.c.key == key, batches.c.id < batch_id)
             # Where nothing is known of the file's age, "unchanged" cannot be said.
@@ -150,7 +163,7 @@ class SqlRegistry(SqlPart):
         )
         for rows in self._connection.execute(statement).partitions(CHUNK_ROWS):
             for row in rows:
-                yield row.uri, row.size_bytes, row.mtime_ns
+                yield same_name(row.kind, row.path, row.uri), row.size_bytes, row.mtime_ns
 
     def _unstage(self, batch_id: int, source_index: int) -> None:
         staging = self._staged.pop((batch_id, source_index), None)
@@ -200,3 +213,12 @@ class SqlRegistry(SqlPart):
             if batch.state != "finished":
                 values = {"state": "finished", "finished_at": time.time()}
                 connection.execute(update(batches).where(batches.c.id == batch_id).values(values))
+
+    def drop_batch(self, batch_id: int) -> None:
+        """See `RegisterStore.drop_batch`."""
+        with self._transaction() as connection:
+            if self._batch_row(batch_id).accepted or batch_id != connection.scalar(select(func.max(batches.c.id))):
+                raise BatchNotDone(f"batch {batch_id} has documents, or is not the newest")
+            for table in (listings, samples):
+                connection.execute(delete(table).where(table.c.batch_id == batch_id))
+            connection.execute(delete(batches).where(batches.c.id == batch_id))

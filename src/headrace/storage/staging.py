@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.storage.errors import StorageFull, StoreUnavailable
-from headrace.storage.store import Registration
+from headrace.storage.store import FILE, Registration
 
 CHUNK_ROWS = 1024
 _CACHE_KIB = 1024
@@ -60,25 +60,39 @@ class Staging:
                 count += len(chunk)
         return count
 
-    def leave_out(self, rows: Iterable[tuple[str, int, int]]) -> None:
-        """Names (uri, size, mtime) that `names()` will not give."""
+    def leave_out(self, rows: Iterable[tuple[str | bytes, int, int]]) -> None:
+        """Documents (`same_name`, size, mtime) that `names()` will not give."""
         with _full_disk():
             self._database.execute("DROP TABLE IF EXISTS done")  # of an attempt that a full disk ended
-            self._database.execute("CREATE TABLE done (uri, size, mtime)")
+            self._database.execute("CREATE TABLE done (name, size, mtime)")
             rows = iter(rows)
             while chunk := list(islice(rows, CHUNK_ROWS)):
                 self._insert("INSERT INTO done VALUES (?, ?, ?)", chunk)
-            self._database.execute("CREATE INDEX done_by_name ON done (uri, size, mtime)")
+            self._database.execute("CREATE INDEX done_by_name ON done (name, size, mtime)")
 
     def names(self) -> Iterator[Name]:
         """The names by key; equal keys in the order they came."""
         left_out = self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'done'").fetchone()
-        unless = "WHERE NOT EXISTS (SELECT 1 FROM done d WHERE (d.uri, d.size, d.mtime) = (n.uri, n.size, n.mtime))"
         with _full_disk():
             yield from self._database.execute(
                 "SELECT uri, path, kind, size, mtime, external_id FROM names n "
-                f"{unless if left_out else ''} ORDER BY key, rowid"
+                f"{_UNLESS_DONE if left_out else ''} ORDER BY key, rowid"
             )
+
+    def among(self, rows: Iterable[tuple[int, str | bytes]]) -> Iterator[int]:
+        """Of pairs (number, `same_name`), the numbers whose name `names()` gives; to be called after `leave_out`."""
+        with _full_disk():
+            self._database.execute("DROP TABLE IF EXISTS wanted")
+            self._database.execute("CREATE TABLE wanted (number INTEGER, name)")
+            rows = iter(rows)
+            while chunk := list(islice(rows, CHUNK_ROWS)):
+                self._insert("INSERT INTO wanted VALUES (?, ?)", chunk)
+            self._database.execute("CREATE INDEX wanted_by_name ON wanted (name)")
+            found = self._database.execute(
+                f"SELECT w.number FROM names n CROSS JOIN wanted w ON w.name = {_SAME_NAME} {_UNLESS_DONE}"
+            )
+            for (number,) in found:
+                yield number
 
     def count(self) -> int:
         """How many names were added."""
@@ -103,6 +117,12 @@ class Staging:
         self._database.execute("BEGIN")
         self._database.executemany(statement, rows)
         self._database.execute("COMMIT")
+
+
+_SAME_NAME = f"CASE n.kind WHEN '{FILE}' THEN n.path ELSE n.uri END"  # as `same_name` has it
+_UNLESS_DONE = (
+    f"WHERE NOT EXISTS (SELECT 1 FROM done d WHERE (d.name, d.size, d.mtime) = ({_SAME_NAME}, n.size, n.mtime))"
+)
 
 
 def discard(path: Path) -> None:

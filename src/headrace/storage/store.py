@@ -169,7 +169,7 @@ class DeadLetter:
         failure: why it failed.
         blob_sha256: where its bytes were kept; None when they could not be read or were not kept.
         failed_at: Unix time in seconds.
-        replayed_in: the batch that runs it again; None while nobody asked.
+        replayed_in: the batch that runs it again, by a replay or the same command; None while nobody asked.
     """
 
     number: int
@@ -199,6 +199,15 @@ class Sample:
     in_flight_bytes: int
     documents_done: int
     documents_per_s: float
+
+
+FILE = "file"
+"""Kind of a document that lies where its path says."""
+
+
+def same_name(kind: str, path: bytes, uri: str) -> str | bytes:
+    """What two registrations of one document have in common, however its folder was spelled: its path, for a file."""
+    return path if kind == FILE else uri
 
 
 SAMPLES_LIMIT = 600
@@ -242,8 +251,9 @@ class RegisterStore(Protocol):
         Doing it again, after a crash or not, changes nothing and gives the same answer.
 
         Args:
-            skip_done_of_key: leave out documents that an earlier batch with this key has finished with and whose path,
-                size and mtime are the same. Failures that may succeed when run again are not left out.
+            skip_done_of_key: leave out documents that an earlier batch with this key has finished with and whose
+                `same_name`, size and mtime are the same. Failures that may succeed when run again are not left out.
+                The dead letters of documents that are registered again are `replayed_in` this batch.
         """
 
     def listed(self, batch_id: int) -> dict[int, Positions]:
@@ -257,6 +267,13 @@ class RegisterStore(Protocol):
 
         Raises:
             BatchNotDone: documents are still in flight, or sources may still be listed.
+        """
+
+    def drop_batch(self, batch_id: int) -> None:
+        """Removes a batch without documents, the newest of all: the next one gets its number.
+
+        Raises:
+            BatchNotDone: it has documents.
         """
 
 

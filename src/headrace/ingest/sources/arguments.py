@@ -100,7 +100,7 @@ class _Parser:
     def _existing(self, name: bytes) -> Source | tuple[bytes, bytes]:
         path = os.path.join(self._here, name)
         if os.path.isdir(path):
-            return self._folder(path, _shown(name))
+            return self._folder(_without_dots(path), _shown(_without_dots(name)))
         if os.path.isfile(path):
             if is_archive(name):
                 archive = Archive(path, _shown(name), max_member_bytes=self._max_member_bytes)
@@ -153,6 +153,12 @@ def _shown(name: bytes) -> bytes:
     while name.startswith(b"./"):
         name = name[2:].lstrip(b"/")
     return b"" if name == b"." else name
+
+
+def _without_dots(path: bytes) -> bytes:
+    """The same folder without `.` and doubled slashes, so that `scans/.` is `scans`; `..` may go through a link."""
+    parts = b"/".join(part for part in path.split(b"/") if part not in (b"", b"."))
+    return (b"/" + parts if path.startswith(b"/") else parts) or b"."
 
 
 def _advice(name: bytes) -> str:
