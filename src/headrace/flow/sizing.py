@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -236,6 +236,156 @@ def worst_case_bytes(parent_bytes: int, workers: int, worker_bytes: int) -> Deri
     value = parent_bytes + workers * worker_bytes
     shown = f"{readable_bytes(parent_bytes)} + {workers} x {readable_bytes(worker_bytes)} = {readable_bytes(value)}"
     return Derived(value, "bytes", shown)
+
+
+# ------------------------------------------------------------------------------------------ from what was measured
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTimes:
+    """How long one item takes one worker, as measured.
+
+    Attributes:
+        count: how many were measured.
+        mean_s: their mean.
+        deviation_s: their standard deviation.
+        p50_s: half took no longer.
+        p95_s: 95 % took no longer.
+        longest_s: the longest.
+    """
+
+    count: int
+    mean_s: float
+    deviation_s: float
+    p50_s: float
+    p95_s: float
+    longest_s: float
+
+    @classmethod
+    def measured(cls, times_s: Sequence[float]) -> ServiceTimes:
+        """Sums up measured times. Twenty are little, a hundred are well.
+
+        Raises:
+            ValueError: there are none, or one is negative or not finite.
+        """
+        if not times_s or not all(math.isfinite(time_s) and time_s >= 0 for time_s in times_s):
+            raise ValueError("needs at least one service time, each finite and not negative")
+        ordered = sorted(times_s)
+        mean_s = math.fsum(ordered) / len(ordered)
+        deviation_s = math.sqrt(math.fsum((time_s - mean_s) ** 2 for time_s in ordered) / len(ordered))
+        p50_s, p95_s = (ordered[math.ceil(part * len(ordered)) - 1] for part in (0.5, 0.95))
+        return cls(len(ordered), mean_s, deviation_s, p50_s, p95_s, ordered[-1])
+
+
+def service_rate(workers: int, times: ServiceTimes) -> Derived[float]:
+    """How many items so many workers finish per second when they never wait."""
+    _positive(workers=workers, mean_s=times.mean_s)
+    value = workers / times.mean_s
+    shown = f"{workers} workers / {times.mean_s:.3g} s = {readable_rate(value)} per s (of {times.count} measured)"
+    return Derived(value, "items/s", shown)
+
+
+def workers_for(arrival_per_s: float, times: ServiceTimes, *, most_busy: float = 0.8) -> Derived[int]:
+    """How many workers keep up with what arrives, and are busy for no more than `most_busy` of their time.
+
+    Above about 0.8 the wait grows steeply with every percent (see `expected_wait`).
+
+    Raises:
+        ValueError: a number is not above zero, or `most_busy` is not below 1.
+    """
+    _positive(arrival_per_s=arrival_per_s, mean_s=times.mean_s, most_busy=most_busy)
+    if most_busy >= 1:
+        raise ValueError(f"workers that are always busy never catch up: most_busy must be below 1, not {most_busy}")
+    load = arrival_per_s * times.mean_s
+    value = max(1, math.ceil(load / most_busy - 1e-9))
+    shown = f"{readable_rate(arrival_per_s)} per s x {times.mean_s:.3g} s / {most_busy:g} busy = {value}"
+    return Derived(value, "workers", shown)
+
+
+def expected_wait(arrival_per_s: float, workers: int, times: ServiceTimes) -> Derived[float]:
+    """How long an item waits for a worker on average: Erlang's C, corrected for how much service times differ.
+
+    The arrivals are taken to be independent (Poisson). (Allen and Cunneen's approximation for M/G/c: the wait of M/M/c
+    times (1 + c^2) / 2, where c is deviation / mean.) Infinite when the workers cannot keep up.
+
+    Raises:
+        ValueError: a number is not above zero.
+    """
+    _positive(arrival_per_s=arrival_per_s, workers=workers, mean_s=times.mean_s)
+    load = arrival_per_s * times.mean_s
+    if load >= workers:
+        return Derived(math.inf, "s", f"{load:.3g} workers' worth arrives for {workers}: the line grows without end")
+    blocked = 1.0  # Erlang's B, worker by worker: stays exact where factorials would overflow
+    for count in range(1, workers + 1):
+        blocked = load * blocked / (count + load * blocked)
+    waits = blocked / (1 - load / workers * (1 - blocked))
+    variation = times.deviation_s / times.mean_s
+    value = waits * times.mean_s / (workers - load) * (1 + variation**2) / 2
+    shown = (
+        f"{waits:.0%} wait, at {load / workers:.0%} busy and a variation of {variation:.2g}: {value:.3g} s on average"
+    )
+    return Derived(value, "s", shown)
+
+
+def permits(workers: int, times: ServiceTimes, refill_s: float = 0.0) -> Derived[int]:
+    """How many items to let in so that no worker is ever idle, and not one more: what is worked on and what is coming.
+
+    Args:
+        workers: how many can be worked on at once.
+        times: how long one takes.
+        refill_s: how long it takes from the end of one item until the next has reached its worker.
+
+    Raises:
+        ValueError: a number is not above zero, or `refill_s` is negative.
+    """
+    _positive(workers=workers, mean_s=times.mean_s)
+    if not (math.isfinite(refill_s) and refill_s >= 0):
+        raise ValueError(f"refill_s must be finite and not negative, not {refill_s!r}")
+    coming = math.ceil(workers * refill_s / times.mean_s - 1e-9)
+    value = workers + coming
+    shown = f"{workers} worked on + {workers} x {refill_s:g} s / {times.mean_s:.3g} s coming = {value}"
+    return Derived(value, "permits", shown)
+
+
+def longest_wait(capacities: Mapping[str, int], rate_per_s: float) -> Derived[float]:
+    """The shortest longest wait that a ladder with these lines can promise: everything that they hold, served first.
+
+    Raises:
+        ValueError: a number is not above zero.
+    """
+    _positive(rate_per_s=rate_per_s, **{f"capacity of {name}": capacity for name, capacity in capacities.items()})
+    total = sum(capacities.values())
+    value = (total + 1) / rate_per_s
+    shown = " + ".join(f"{capacity} {name}" for name, capacity in capacities.items())
+    return Derived(value, "s", f"({shown} + 1) / {readable_rate(rate_per_s)} per s = {value:.3g} s")
+
+
+def low_water(high_water: float, drain_per_s: float, quiet_s: float) -> Derived[float]:
+    """Where a gate opens again, so that it stays closed for about `quiet_s` and does not flap; at least 0.
+
+    Raises:
+        ValueError: a number is not above zero.
+    """
+    _positive(high_water=high_water, drain_per_s=drain_per_s, quiet_s=quiet_s)
+    value = max(0.0, high_water - drain_per_s * quiet_s)
+    shown = f"max(0, {high_water:g} - {readable_rate(drain_per_s)} per s x {quiet_s:g} s) = {value:g}"
+    return Derived(value, "", shown)
+
+
+def worst_case_held_bytes(held: Mapping[str, tuple[int, int]]) -> Derived[int]:
+    """What everything in flight takes when each place holds as many as it may, each as large as it may be.
+
+    Args:
+        held: for each place (channel, window, workers) how many it holds and how many bytes each may have.
+
+    Raises:
+        ValueError: a number is negative.
+    """
+    if any(count < 0 or size_bytes < 0 for count, size_bytes in held.values()):
+        raise ValueError(f"counts and sizes cannot be negative: {dict(held)}")
+    value = sum(count * size_bytes for count, size_bytes in held.values())
+    terms = [f"{count} x {readable_bytes(size)} in {name}" for name, (count, size) in held.items()] or ["nothing"]
+    return Derived(value, "bytes", f"{' + '.join(terms)} = {readable_bytes(value)}")
 
 
 def _positive(**numbers: float) -> None:
