@@ -80,7 +80,7 @@ class StageRun:
         self.idle_since: float | None = self._loop.time()
         self.paused = False
         self.ended = False
-        self._closed = False
+        self.closed = False
 
     @property
     def held(self) -> int:
@@ -128,7 +128,7 @@ class StageRun:
 
     def close(self) -> None:
         """Takes no new workers."""
-        self._closed = True
+        self.closed = True
 
     async def aclose(self) -> None:
         """Ends what the workers share, once their tasks have ended."""
@@ -147,7 +147,7 @@ class StageRun:
                 for lane in lanes:
                     opening.create_task(lane.open())
             # Only now: the run may have been closed while they were loaded.
-            if self._closed:
+            if self.closed:
                 raise Closed("the run was closed")
         except BaseException as error:
             for lane in lanes:
