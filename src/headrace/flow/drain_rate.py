@@ -44,13 +44,14 @@ class DrainRate:
         slices: how many are kept.
     """
 
-    __slots__ = ("_closed", "_count", "_since", "_slice_s", "_took_s")
+    __slots__ = ("_closed", "_count", "_since", "_slice_s", "_took_s", "_usual")
 
     def __init__(self, *, slice_s: float = 1.0, slices: int = 16) -> None:
         if not (slice_s > 0 and slices >= 1):
             raise ValueError(f"needs slices of more than 0 s and at least one of them, got {slice_s} s and {slices}")
         self._slice_s = slice_s
         self._closed: deque[_Slice] = deque(maxlen=slices)
+        self._usual = _Slice(0.0, 0.0)  # all closed slices together, but for stalls
         self._count = 0.0  # of the open slice
         self._took_s = 0.0  # of the open slice, up to `_since`
         self._since: float | None = None  # None while paused
@@ -81,13 +82,14 @@ class DrainRate:
         if self._took_s >= self._slice_s:
             self._closed.append(_Slice(self._count, self._took_s))
             self._count = self._took_s = 0.0
+            usual = self._without_stalls()
+            self._usual = _Slice(sum(part.left for part in usual), sum(part.took_s for part in usual))
 
     def per_s(self, now: float) -> float | None:
         """The rate at `now`; None until enough was measured. Falls while a stall lasts, recovers when it is over."""
         running_s = 0.0 if self._since is None else max(0.0, now - self._since)
-        usual = self._without_stalls()
-        count = sum(part.left for part in usual) + self._count
-        took_s = sum(part.took_s for part in usual) + self._took_s + running_s
+        count = self._usual.left + self._count
+        took_s = self._usual.took_s + self._took_s + running_s
         return count / took_s if count >= _ENOUGH and took_s > 0 else None
 
     def time_for_s(self, count: float, now: float) -> float | None:

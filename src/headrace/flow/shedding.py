@@ -81,22 +81,26 @@ class ClassLoad:
     age: float = 0.0
 
 
-class Pressure(NamedTuple):
-    """How hard the load presses on a class, as a fraction, and what does."""
-
-    value: float
-    because: str
-
-
-def pressure_on(class_: ServiceClass, classes: Mapping[ServiceClass, ClassLoad], load: float = 0.0) -> Pressure:
-    """What presses on `class_`; see the top of this file."""
-    found = [Pressure(load, "the reported load")]
+def pressure_on(class_: ServiceClass, classes: Mapping[ServiceClass, ClassLoad], load: float = 0.0) -> float:
+    """How hard the load presses on `class_`, as a fraction; see the top of this file."""
+    pressure = load
     for other, its in classes.items():
-        if other <= class_:
-            found.append(Pressure(its.age, f"the longest wait of {other.name.lower()}"))
-        if other < class_:
-            found.append(Pressure(its.fill, f"the line of {other.name.lower()}"))
-    return max(found, key=lambda pressure: pressure.value)
+        if other <= class_ and its.age > pressure:
+            pressure = its.age
+        if other < class_ and its.fill > pressure:
+            pressure = its.fill
+    return pressure
+
+
+def presses_most(class_: ServiceClass, classes: Mapping[ServiceClass, ClassLoad], load: float = 0.0) -> str:
+    """What it is that presses on `class_` the most, in words."""
+    pressure = pressure_on(class_, classes, load)
+    for other, its in classes.items():
+        if other <= class_ and its.age == pressure:
+            return f"the longest wait of {other.name.lower()}"
+        if other < class_ and its.fill == pressure:
+            return f"the line of {other.name.lower()}"
+    return "the reported load"
 
 
 class Shedding:
@@ -143,14 +147,15 @@ class Shedding:
         return f"{said} since {max(0.0, now - self.since):.1f} s: {self.because}"
 
     def _says(self, rung: Rung, state: GateState, classes: Mapping[ServiceClass, ClassLoad], load: float) -> GateState:
-        return self._marks[rung.class_].next_state(state, pressure_on(rung.class_, classes, load).value)
+        return self._marks[rung.class_].next_state(state, pressure_on(rung.class_, classes, load))
 
     def _step(
         self, rung: Rung, level: ShedLevel, classes: Mapping[ServiceClass, ClassLoad], load: float, now: float
     ) -> None:
         pressure, marks = pressure_on(rung.class_, classes, load), self._marks[rung.class_]
         mark = f">= {marks.high_water:.0%}" if level is rung.above else f"<= {marks.low_water:.0%}"
-        self.because = f"{pressure.because} is at {pressure.value:.0%} ({mark} for {rung.class_.name.lower()})"
+        presses = presses_most(rung.class_, classes, load)
+        self.because = f"{presses} is at {pressure:.0%} ({mark} for {rung.class_.name.lower()})"
         self.level = level
         self.since = now
         self.changes += 1
