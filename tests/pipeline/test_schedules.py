@@ -249,12 +249,13 @@ class Scenario:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.take(run))
             await asyncio.sleep(self.random.choice([0, 0.1, 0.5]))
-            before = len(self.got)
+            accepted, got = run._accepted, len(self.got)
             report = await run.drain(self.random.choice([0.05, 0.5, 5.0]))
-            assert report.finished + report.handed_back + report.abandoned >= 0
             assert report.abandoned == 0, "every call here can be ended"
             assert report.handed_back == len(run.left)
-            assert report.finished <= run._accepted - before
+            assert report.finished == run._handed_on + run._failed - got
+            assert report.finished + report.handed_back == run._accepted - got
+            assert run._accepted == accepted, "nothing is pulled once it drains"
 
     async def changes_it(self, run: Run[int, int]) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from headrace.execution import Failure, Success
@@ -318,8 +319,16 @@ class Run(Generic[T, R]):
         Items in calls that nothing can end count as abandoned, although they are in `left` too: it is not known what
         became of them. Cancelled, it has stopped the run.
         """
-        abandon_s = deadline_s * _ABANDON_SHARE
-        return await Drain([_Draining(self, abandon_s / 2)], deadline_s=deadline_s, abandon_s=abandon_s).run()
+        self.stop()  # in this tick: nothing more is pulled
+        abandon_s, before = deadline_s * _ABANDON_SHARE, self._handed_on + self._failed
+        report = await Drain([_Draining(self, abandon_s / 2)], deadline_s=deadline_s, abandon_s=abandon_s).run()
+        # Counted here again, because items go on being handed on in the ticks between its phases.
+        finished, left = self._handed_on + self._failed - before, len(self._left)
+        abandoned = min(left, self._at_work())
+        return replace(report, finished=finished, handed_back=left - abandoned, abandoned=abandoned, in_time=not left)
+
+    def _at_work(self) -> int:
+        return sum(stage_run.crew.at_work() for stage_run in self._stages)
 
     async def aclose(self) -> None:
         """Ends the run now; see the class. Cancelled, the closing goes on in the background."""
@@ -379,4 +388,4 @@ class _Draining:
         """Ends the run; counts the items that no call is still working on."""
         closing = asyncio.ensure_future(self._run.aclose())
         await asyncio.wait({closing}, timeout=self._hand_back_s)
-        return len(self._run.left) - sum(stage_run.at_work() for stage_run in self._run._stages)
+        return len(self._run.left) - self._run._at_work()

@@ -14,14 +14,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from headrace.execution import Failure
-from headrace.flow import Closed, Empty, Ended, WaitLine
+from headrace.flow import Empty, Ended, WaitLine
+from headrace.pipeline.crew import Crew
 from headrace.pipeline.door import Door
-from headrace.pipeline.lanes import AsyncLane, InlineLane, Lane, ThreadLane, failed
+from headrace.pipeline.lanes import failed
 from headrace.pipeline.passage import Line, Passage
-from headrace.pipeline.process_lane import PoolCalls, ProcessLane
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.statistics import StageStatistics
-from headrace.pipeline.worker import Worker
 
 _RATE_OVER = 64  # items
 _OVER_S = 1e-6  # a timer may fire this early
@@ -65,11 +64,7 @@ class StageRun:
         self._line = Line(stage.ordered)
         self._waiting: deque[Passage] = deque()  # taken in and not begun; bounded by the line
         self._asks: WaitLine[_Ask] = WaitLine(self._serve, self._take_back)
-        self._workers: list[Worker] = []
-        self._numbers = 0
-        self.workers = stage.workers  # how many there are to be
-        self.window = stage.window_for(stage.workers)  # how many items may be taken in and not handed on
-        self._shared: PoolCalls | None = None
+        self.crew = Crew(stage, self, start)
         self._timer: asyncio.TimerHandle | None = None
         self._want_more = asyncio.Event()  # room in the line, or a worker has nothing to do
         self._ready = asyncio.Event()  # something waits for room, or nothing more will come
@@ -80,7 +75,11 @@ class StageRun:
         self.idle_since: float | None = self._loop.time()
         self.paused = False
         self.ended = False
-        self.closed = False
+
+    @property
+    def window(self) -> int:
+        """How many items may be taken in and not handed on."""
+        return self.stage.window_for(self.crew.count)
 
     @property
     def held(self) -> int:
@@ -91,10 +90,7 @@ class StageRun:
 
     async def open(self) -> None:
         """Makes the workers; returns when what they need is loaded. What that raises leaves nothing behind."""
-        if self.stage.pool is not None:
-            self._shared = PoolCalls(self.stage.pool, self.stage, own=False)
-            await self._shared.open()
-        await self._add(self.stage.workers)
+        await self.crew.open()
 
     def begin(self) -> None:
         """Starts to move items."""
@@ -102,22 +98,8 @@ class StageRun:
         self._start(self._hand_on(), f"{self.stage.name} out")
 
     async def resize(self, workers: int) -> None:
-        """Adds workers and waits until they are ready, or lets some go: idle ones now, busy ones after their call.
-
-        Cancelled while new ones are loaded, it has changed nothing. Raises Closed when the run is closed by then.
-        """
-        if workers < 1:
-            raise ValueError(f"a stage has at least 1 worker, not {workers}; pause it instead")
-        if self.stage.pool is not None and workers > self.stage.pool.workers:
-            raise ValueError(f"the pool of {self.stage.name} has {self.stage.pool.workers} workers, not {workers}")
-        if workers > self.workers:
-            await self._add(workers - self.workers)
-        elif workers < self.workers:
-            staying = [worker for worker in self._workers if not worker.retired]
-            # Idle ones first: they can go at once.
-            for worker in sorted(staying, key=lambda worker: bool(worker.group))[: len(staying) - workers]:
-                worker.retire()
-            self._count_workers()
+        """See `Crew.resize`."""
+        await self.crew.resize(workers)
         self._want_more.set()
 
     def pause(self, paused: bool) -> None:
@@ -127,60 +109,13 @@ class StageRun:
         self._want_more.set()
 
     def close(self) -> None:
-        """Takes no new workers."""
-        self.closed = True
+        """Begins nothing more."""
+        self.crew.closed = True
+        self._stop_timer()
 
     async def aclose(self) -> None:
         """Ends what the workers share, once their tasks have ended."""
-        self._stop_timer()
-        for worker in list(self._workers):
-            if not worker.begun:
-                await worker.lane.aclose()
-                self.gone(worker)
-        if self._shared is not None:
-            await self._shared.aclose()
-
-    async def _add(self, count: int) -> None:
-        lanes = [self._new_lane() for _ in range(count)]
-        try:
-            async with asyncio.TaskGroup() as opening:
-                for lane in lanes:
-                    opening.create_task(lane.open())
-            # Only now: the run may have been closed while they were loaded.
-            if self.closed:
-                raise Closed("the run was closed")
-        except BaseException as error:
-            for lane in lanes:
-                await lane.aclose()
-            if isinstance(error, BaseExceptionGroup):  # they fail alike: one of them says it
-                raise error.exceptions[0] from None
-            raise
-        for lane in lanes:
-            self._numbers += 1
-            worker = Worker(self, lane)
-            self._workers.append(worker)
-            worker.task = self._start(worker.work(), f"{self.stage.name} worker {self._numbers}")
-        self._count_workers()
-
-    def _count_workers(self) -> None:
-        self.workers = sum(not worker.retired for worker in self._workers)
-        self.window = self.stage.window_for(self.workers)
-
-    def _new_lane(self) -> Lane:
-        stage = self.stage
-        if self._shared is not None:
-            return ProcessLane(self._shared, own=False)
-        if stage.kind == "process":
-            return ProcessLane.of(stage)
-        if stage.kind == "thread":
-            return ThreadLane(stage.function, stage.factory, stage.deadline_s, f"{stage.name} thread")
-        function = stage.factory() if stage.factory is not None else stage.function
-        assert function is not None
-        return InlineLane(function) if stage.kind == "inline" else AsyncLane(function, stage.deadline_s)
-
-    def gone(self, worker: Worker) -> None:
-        """A worker has ended."""
-        self._workers.remove(worker)
+        await self.crew.aclose()
 
     # Coming in
 
@@ -308,10 +243,6 @@ class StageRun:
         self.failed += 1
         self._on_failed(passage)
 
-    def at_work(self) -> int:
-        """How many items the workers have that have no outcome yet."""
-        return sum(not passage.settled for worker in self._workers for passage in worker.group)
-
     # Going out
 
     def _flow(self) -> None:
@@ -367,17 +298,17 @@ class StageRun:
             known = [moment for moment in moments if moment is not None]
             return len(known), now - min(known) if known else None
 
-        running, longest_s = count_and_age([worker.running_since for worker in self._workers])
-        for_permit, permit_s = count_and_age([worker.permit_since for worker in self._workers])
-        backing_off, _ = count_and_age([worker.backing_off_since for worker in self._workers])
-        given_up, given_up_s = count_and_age([worker.lane.given_up_at for worker in self._workers])
+        running, longest_s = count_and_age([worker.running_since for worker in self.crew])
+        for_permit, permit_s = count_and_age([worker.permit_since for worker in self.crew])
+        backing_off, _ = count_and_age([worker.backing_off_since for worker in self.crew])
+        given_up, given_up_s = count_and_age([worker.lane.given_up_at for worker in self.crew])
         return StageStatistics(
             name=stage.name,
             depth=into.depth,
             limit=into.limit,
             weight=into.weight,
             weight_limit=into.weight_limit,
-            workers=self.workers,
+            workers=self.crew.count,
             running=running,
             longest_s=longest_s,
             held=len(self._line),

@@ -49,7 +49,7 @@ class Worker:
         """Works. Cancelled, its items stay in the line of the stage, and its call is ended or waited for."""
         self.begun = True
         try:
-            while not (self.retired or self._stage_run.closed):
+            while not (self.retired or self._stage_run.crew.closed):
                 await self.lane.free()
                 self.group = await self._stage_run.next_group()
                 await self._do(self.group)
@@ -61,7 +61,7 @@ class Worker:
             try:
                 await self.lane.aclose()
             finally:
-                self._stage_run.gone(self)
+                self._stage_run.crew.gone(self)
 
     async def _do(self, group: list[Passage]) -> None:
         """Calls until each item of the group has an outcome."""
@@ -69,7 +69,7 @@ class Worker:
         while group:
             attempt += 1
             answer = await self._call(group)
-            if self._stage_run.closed:  # the function has swallowed the cancellation: nothing more is to be begun
+            if self._stage_run.crew.closed:  # the function has swallowed the cancellation: nothing more is to be begun
                 return
             batching = self._stage.batching
             if isinstance(answer, Failure) and len(group) > 1 and batching is not None and batching.split_on_failure:
