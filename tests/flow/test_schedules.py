@@ -39,7 +39,7 @@ def assert_sound(sender: Sender[Any]) -> None:
     """The bounds hold, and nobody sleeps while what he waits for is free."""
     s = sender.statistics()
     slots = sender._slots
-    used, weight = s.depth + s.reserved, s.weight + slots._reserved_weight
+    used, weight = s.depth + s.reserved, slots.weight
     assert 0 <= slots.claimed <= s.depth, s
     assert not s.limit or used <= s.limit, s
     assert s.weight_limit is None or used <= 1 or weight <= s.weight_limit, s
@@ -121,7 +121,7 @@ async def _channel_scenario(schedule: Schedule) -> None:
         raise_unexpected(results)
         assert isinstance(results[-1], Ended)
     slots = sender._slots
-    assert (slots.claimed, slots.wanted, slots.reserved, slots.weight, slots._reserved_weight) == (0, 0, 0, 0, 0)
+    assert (slots.claimed, slots.wanted, slots.reserved, slots.weight, slots.reserved_weight) == (0, 0, 0, 0, 0)
     assert sorted(received) == sorted(sent)
     assert len(set(received)) == len(received)
 

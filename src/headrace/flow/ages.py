@@ -1,16 +1,16 @@
 """How long things have been in a line, without asking the clock for each of them.
 
-Asking the clock costs as much as everything else that a channel does for an item. So the moment is taken once for each
-turn of the event loop in which items come: the first item of a turn is stamped, those after it share its stamp.
-
-What that makes of an age: never too low, and too high by no more than the turn in which the item came in took, together
-with the one after it (the loop's next turn may have begun before the stamp is laid aside).
+Asking the clock costs as much as everything else that a channel does for an item. So an item shares the stamp of one
+that came up to `STAMP_S` before it. An age is therefore never too low, and at most `STAMP_S` too high (or, where a turn
+of the event loop took longer than that, that turn).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+
+STAMP_S = 0.01
 
 
 class Stamps:

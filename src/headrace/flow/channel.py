@@ -43,8 +43,8 @@ class ChannelStatistics:
         reserved: slots that are reserved and not filled yet.
         waiting_senders: senders that wait for room, threads included.
         waiting_receivers: receivers that wait for an item.
-        oldest_age_s: how long the next item to be received has been in; 0.0 when there is none. Items that came in
-            the same turn of the event loop share the age of the first: never too low, at most two turns too high.
+        oldest_age_s: how long the next item to be received has been in; 0.0 when there is none. Never too
+            low, and at most a hundredth of a second too high (or one turn of the event loop, if that took longer).
         senders: open senders.
         receivers: open receivers.
         closed: whether no more comes in.
@@ -113,7 +113,7 @@ class _End(Generic[T]):
         return ChannelStatistics(
             depth=len(s.buffer),
             limit=s.capacity,
-            weight=s.weight,
+            weight=s.weight - s.reserved_weight,
             weight_limit=s.weight_capacity,
             reserved=s.reserved - s.threads.spare,
             waiting_senders=len(s.senders_line),
@@ -162,7 +162,7 @@ class Sender(_End[T]):
         s = self._slots
         if s.put(item, self._closed):
             return
-        weight = s.weight_of(item)
+        weight = 0 if s.weigh is None else s.weigh(item)
         waiter = s.line_up(weight, deadline_s)
         try:
             refusal = await waiter

@@ -33,12 +33,11 @@ class Refusal(FlowError):
     http_status: ClassVar[int] = 429
 
     def __init__(self, detail: str = "", *, item: Any = None, retry_after_s: float | None = None) -> None:
-        super().__init__(detail)
-        self.item = item
+        self.item = item  # `detail` is in `args` since __new__
         self.retry_after_s = retry_after_s
 
     def __str__(self) -> str:  # found only when read: under load most refusals are not
-        return str(self.args[0]) or (type(self).__doc__ or "").splitlines()[0]
+        return "".join(self.args) or (type(self).__doc__ or "").splitlines()[0]
 
 
 class Full(Refusal):

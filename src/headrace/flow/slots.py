@@ -19,9 +19,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
+from itertools import repeat, starmap
 from typing import Generic, TypeAlias, TypeVar
 
-from headrace.flow.ages import Stamps
+from headrace.flow.ages import STAMP_S, Stamps
 from headrace.flow.clock import Clock, LoopClock
 from headrace.flow.errors import Closed, Ended
 from headrace.flow.gauges import Gauge
@@ -62,18 +63,17 @@ class Slots(Generic[T]):
 
     `room` and `promised` make those fast paths possible: an item may simply be appended while there are fewer than
     `room`, and popped (and counted as `taken`) while there are more than `promised`. Where more is to be done (someone
-    waits, things are weighed, the channel is closed, the turn has no stamp yet) no number of items meets that. Every
-    change that could make them too generous switches the fast path off at once; `settle` switches it on again.
+    waits, things are weighed, the channel is closed, the stamp is old) no number of items meets that. `weighed_room` is
+    `room` for a channel that weighs. Every change that could make them too generous switches the fast path off at once;
+    `settle` switches it on again.
     """
 
     __slots__ = (
+        "_fresh",
         "_gauge",
         "_loop",
         "_no_context",
         "_plain",
-        "_reserved_weight",
-        "_stamped",
-        "_weigh",
         "_weights",
         "buffer",
         "capacity",
@@ -84,6 +84,7 @@ class Slots(Generic[T]):
         "receivers_line",
         "receivers_waiting",
         "reserved",
+        "reserved_weight",
         "room",
         "senders",
         "senders_line",
@@ -92,8 +93,11 @@ class Slots(Generic[T]):
         "taken",
         "threads",
         "wanted",
+        "weigh",
+        "weighed_room",
         "weight",
         "weight_capacity",
+        "weight_limit",
     )
 
     def __init__(
@@ -106,18 +110,19 @@ class Slots(Generic[T]):
     ) -> None:
         self.capacity = capacity
         self.weight_capacity = weight_capacity
+        self.weight_limit = sys.maxsize if weight_capacity is None else weight_capacity
         self.buffer: deque[T] = deque()
         self.taken = 0  # items ever received: the number of the first in the buffer
         self._weights: deque[int] = deque()  # of the items in `buffer`, when they are weighed
-        self._weigh = weigh
+        self.weigh = weigh
         self._gauge = gauge
         self._loop = asyncio.get_running_loop()
         self._no_context = Context()
         self.stamps = Stamps((clock or LoopClock(self._loop)).now)
-        self._stamped = False  # in this turn of the loop
-        self.weight = 0
+        self._fresh = False  # whether what comes in now may share the last stamp
+        self.weight = 0  # of what is in, and of what is reserved
         self.reserved = 0
-        self._reserved_weight = 0
+        self.reserved_weight = 0
         self.claimed = 0
         self.wanted = 0
         self.closed = False
@@ -130,6 +135,7 @@ class Slots(Generic[T]):
         self.threads: ThreadDoor[T] = ThreadDoor(self, self._loop)
         self._plain = capacity > 0 and weigh is None and gauge is None
         self.room = -1
+        self.weighed_room = -1
         self.promised = sys.maxsize
         self.settle()
 
@@ -140,9 +146,9 @@ class Slots(Generic[T]):
 
     def weight_of(self, item: T) -> int:
         """The weight of an item; 0 where nothing is weighed. Raises ValueError for a negative one."""
-        if self._weigh is None:
+        if self.weigh is None:
             return 0
-        weight = self._weigh(item)
+        weight = self.weigh(item)
         if weight < 0:
             raise ValueError(f"an item cannot weigh {weight}")
         return weight
@@ -151,19 +157,37 @@ class Slots(Generic[T]):
 
     def put(self, item: T, sender_closed: bool) -> bool:
         """Puts an item in now, or returns False; see `Sender.try_send`."""
+        if self.room >= 0 and len(self.buffer) >= self.capacity - self.reserved:  # open, and nothing but full
+            if not sender_closed and not self.threads.spare:
+                return False
+        weigh = self.weigh
+        weight = 0
+        if weigh is not None:
+            weight = weigh(item)
+            if len(self.buffer) < self.weighed_room and not sender_closed and weight >= 0:
+                total = self.weight + weight
+                if total <= self.weight_limit:
+                    self.buffer.append(item)
+                    self._weights.append(weight)
+                    self.weight = total
+                    return True
+            if weight < 0:
+                raise ValueError(f"an item cannot weigh {weight}")
         if self.closed or sender_closed:
             raise Closed("the channel is closed" if self.closed else "this sender was closed", item=item)
         if self.senders_waiting:
             return False
-        weight = 0 if self._weigh is None else self.weight_of(item)
         # Slots that threads hold in advance and do not use come home before anybody waits for room.
-        if not self._fits(weight) and not (self.threads.reclaim() and self._fits(weight)):
+        if not self._fits(weight) and not (self.threads.spare and self.threads.reclaim() and self._fits(weight)):
             return False
         self._append(item, weight)
         return True
 
     def put_many(self, items: Sequence[T], start: int, sender_closed: bool) -> int:
         """Puts in what there is room for now, from `items[start]` on; returns how many those were."""
+        if not start and not sender_closed and len(self.buffer) + len(items) <= self.room:
+            self.buffer.extend(items)
+            return len(items)
         if not self._plain:
             at = start
             while at < len(items) and self.put(items[at], sender_closed):
@@ -175,7 +199,7 @@ class Slots(Generic[T]):
             return 0
         wish = len(items) - start
         free = self.capacity - self.reserved - len(self.buffer)
-        if free < wish and self.threads.reclaim():
+        if free < wish and self.threads.spare and self.threads.reclaim():
             free = self.capacity - self.reserved - len(self.buffer)
         count = min(wish, free)
         if count > 0:
@@ -194,6 +218,7 @@ class Slots(Generic[T]):
         """A place in the line of senders."""
         waiter = self.senders_line.join(need, deadline_s)
         self.promised = sys.maxsize
+        self.weighed_room = -1
         if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
             self.receivers_line.advance()
         return waiter
@@ -209,7 +234,9 @@ class Slots(Generic[T]):
     def fill(self, item: T, reserved_weight: int, weight: int) -> None:
         """Fills room that was taken with `reserved_weight`. Raises Closed, with the item, when no more comes in."""
         self.reserved -= 1
-        self._reserved_weight -= reserved_weight
+        if reserved_weight:
+            self.reserved_weight -= reserved_weight
+            self.weight -= reserved_weight
         if self.closed:
             raise Closed("the channel was closed while its room was being filled", item=item)
         self._append(item, weight)
@@ -261,27 +288,27 @@ class Slots(Generic[T]):
         elif used - self.claimed >= len(self.receivers_line):
             return False  # rendezvous: as many slots as there are receivers waiting for an item
         # `used` is 0 for the head of an empty channel: it gets in whatever it weighs, else nothing ever would.
-        return not used or self.weight_capacity is None or (
-            self.weight + self._reserved_weight + weight <= self.weight_capacity
-        )  # fmt: skip
+        return not used or self.weight + weight <= self.weight_limit
 
     def _admit(self, need: Room) -> bool:
-        if isinstance(need, Batch):
-            return self._admit_batch(need)
+        if self._plain:
+            free = self.capacity - self.reserved - len(self.buffer)
+            if free <= 0:
+                return False
+            self.room = -1
+            if isinstance(need, int):
+                self.reserved += 1
+            else:
+                need.have = min(need.want, free)
+                self.reserved += need.have
+            return True
+        assert isinstance(need, int)  # batches wait for room item by item where items differ
         if not self._fits(need):
             return False
         self.reserved += 1
-        self._reserved_weight += need
-        self.room = -1
-        return True
-
-    def _admit_batch(self, batch: Batch) -> bool:
-        count = min(batch.want, self.capacity - self.reserved - len(self.buffer))
-        if count <= 0:
-            return False
-        batch.have = count
-        self.reserved += count
-        self.room = -1
+        self.reserved_weight += need
+        self.weight += need
+        self.weighed_room = -1
         return True
 
     def _unadmit(self, need: Room) -> None:
@@ -289,21 +316,22 @@ class Slots(Generic[T]):
             self.reserved -= need.have
         else:
             self.reserved -= 1
-            self._reserved_weight -= need
+            self.reserved_weight -= need
+            self.weight -= need
 
     def _append(self, item: T, weight: int) -> None:
-        if not self._stamped:
+        if not self._fresh:
             self._stamp()
         self.buffer.append(item)
-        if self._weigh is not None:
+        if self.weigh is not None:
             self._weights.append(weight)
             self.weight += weight
         if self.receivers_waiting:
-            self.receivers_line.advance()
+            self.receivers_line.advance(1)
         self.settle()
 
     def _extend(self, items: Sequence[T]) -> None:
-        if not self._stamped:
+        if not self._fresh:
             self._stamp()
         self.buffer.extend(items)
         if self.receivers_waiting:
@@ -311,13 +339,13 @@ class Slots(Generic[T]):
         self.settle()
 
     def _stamp(self) -> None:
-        self._loop.call_soon(self._turned, context=self._no_context)
+        self._loop.call_later(STAMP_S, self._stamp_is_old, context=self._no_context)
         self.stamps.stamp(self.taken + len(self.buffer), self.taken)
-        self._stamped = True
+        self._fresh = True
 
-    def _turned(self) -> None:
-        self._stamped = False
-        self.room = -1
+    def _stamp_is_old(self) -> None:
+        self._fresh = False
+        self.room = self.weighed_room = -1
 
     # Going out
 
@@ -326,7 +354,7 @@ class Slots(Generic[T]):
         if self.closed and not self.buffer:
             raise Ended
         waiter = self.receivers_line.join(ask)
-        self.room = -1
+        self.room = self.weighed_room = -1
         if not self.capacity:
             self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
         return waiter
@@ -335,15 +363,22 @@ class Slots(Generic[T]):
         """Takes the next item; the caller has seen that it may."""
         self.taken += 1
         item = self.buffer.popleft()
-        if self._weigh is not None:
+        if self.weigh is not None:
             self.weight -= self._weights.popleft()
+            if self.weighed_room >= 0:  # nothing is special
+                return item
         self._popped()
         return item
 
     def take_claimed(self) -> T:
         """Takes the item that a receiver of one was granted."""
         self.claimed -= 1
-        return self.take()
+        self.taken += 1
+        item = self.buffer.popleft()
+        if self.weigh is not None:
+            self.weight -= self._weights.popleft()
+        self._popped()
+        return item
 
     def take_many(self, max_items: int) -> list[T]:
         """Takes up to `max_items` that are there and nobody else's; none when there are none."""
@@ -376,14 +411,14 @@ class Slots(Generic[T]):
     def _claim(self, ask: Ask) -> bool:
         """Promises items to `ask`; True when it should go and take them, False when it waits for (more of) them."""
         free = len(self.buffer) - self.claimed - self.wanted
-        if isinstance(ask, Collecting):
-            return self._claim_more(ask, free)
-        if free <= 0:
-            return False
-        self.claimed += 1
-        self.wanted += ask - 1
-        self.promised = sys.maxsize
-        return True
+        if isinstance(ask, int):
+            if free <= 0:
+                return False
+            self.claimed += 1
+            self.wanted += ask - 1
+            self.promised = sys.maxsize
+            return True
+        return self._claim_more(ask, free)
 
     def _claim_more(self, ask: Collecting, free: int) -> bool:
         count = min(ask.want - ask.have, free)
@@ -407,14 +442,14 @@ class Slots(Generic[T]):
         """Gives back what a receiver that goes away had collected, whether it was granted or still waited for more."""
         if ask.have:
             self._forget(ask)
-            self.room = -1
+            self.room = self.weighed_room = -1
             self.receivers_line.advance()
         elif ask.timer is not None:
             ask.timer.cancel()
 
     def _unclaim(self, ask: Ask) -> None:
         """Gives a grant back; the line advances next."""
-        self.room = -1
+        self.room = self.weighed_room = -1
         if isinstance(ask, Collecting):
             self._forget(ask)
         else:
@@ -434,17 +469,15 @@ class Slots(Generic[T]):
             items = list(buffer)
             buffer.clear()
         else:
-            pop = buffer.popleft
-            items = [pop() for _ in range(count)]
-        if self._weigh is not None:
-            for _ in range(count):
-                self.weight -= self._weights.popleft()
-        self._popped()
+            items = list(starmap(buffer.popleft, repeat((), count)))
+        if self.weigh is not None:
+            self.weight -= sum(starmap(self._weights.popleft, repeat((), count)))
+        self._popped(count)
         return items
 
-    def _popped(self) -> None:
+    def _popped(self, count: int = 1) -> None:
         if self.senders_waiting:
-            self.senders_line.advance()
+            self.senders_line.advance(count if self._plain else sys.maxsize)
         if self.closed and not self.buffer:
             self.receivers_line.refuse_all(Ended)
         self.settle()
@@ -469,7 +502,7 @@ class Slots(Generic[T]):
         if self._plain:
             promised = self.claimed + self.wanted
             self.promised = sys.maxsize if self.senders_waiting else promised
-            if self.closed or not self._stamped:
+            if self.closed or not self._fresh:
                 self.room = -1
             else:
                 self.room = self.capacity - self.reserved
@@ -477,3 +510,9 @@ class Slots(Generic[T]):
                     self.room = promised
         elif self._gauge is not None:
             self._gauge.set(len(self.buffer))
+        elif self.closed or not self._fresh or self.senders_waiting:
+            self.weighed_room = -1
+        else:
+            self.weighed_room = self.capacity - self.reserved
+            if self.receivers_waiting and (promised := self.claimed + self.wanted) < self.weighed_room:
+                self.weighed_room = promised

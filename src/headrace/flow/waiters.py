@@ -13,6 +13,7 @@ line does the rest, and holds these rules (after the habit of Trio's ParkingLot,
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -59,8 +60,12 @@ class WaitLine(Generic[Need]):
         """What the first in line needs; None when nobody waits."""
         return next((need for waiter, need in self.waiting if not waiter.done()), None)
 
-    def advance(self) -> None:
-        """Serves the line from its head for as long as there is enough. Call it whenever something became free."""
+    def advance(self, most: int = sys.maxsize) -> None:
+        """Serves the line from its head for as long as there is enough. Call it whenever something became free.
+
+        Args:
+            most: how many can be served by what became free, where that is known: saves asking for the next in vain.
+        """
         waiting = self.waiting
         while waiting:
             waiter, need = waiting[0]
@@ -70,6 +75,9 @@ class WaitLine(Generic[Need]):
                 waiting.popleft()
                 self.grants += 1
                 waiter.set_result(None)
+                most -= 1
+                if not most:
+                    return
             else:
                 return
 
