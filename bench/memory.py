@@ -71,7 +71,7 @@ def measure(source: Path, scratch: Path, engine: str, workers: int) -> dict[str,
         said = stderr.read()
     if process.wait() not in (0, 3):
         raise SystemExit(said)
-    ceiling = re.search(r"RSS ceiling (\d+) bytes", said)
+    ceiling = re.search(r"RSS ceiling [^(]*\((\d+) bytes\)", said)
     done = sum(1 for _ in (scratch / "out.jsonl").open("rb"))
     return {
         "lines": done,

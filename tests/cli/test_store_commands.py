@@ -399,3 +399,47 @@ def test_a_long_ledger_is_exported_in_little_memory(tmp_path: Path, monkeypatch:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
+
+
+# what a line begins with
+
+
+def test_a_line_begins_with_what_people_look_for_and_ends_with_the_ledger(run: Run) -> None:
+    _, out, _ = run("export", "--batch", "1")
+    keys = [list(json.loads(line)) for line in out.splitlines()]
+    assert keys[0][:5] == ["kind", "document_id", "source", "merchant", "issue_date"]
+    assert keys[0][5:9] == ["payable_amount", "tax_inclusive_amount", "currency", "verdict"]
+    assert keys[3][:4] == ["kind", "document_id", "source", "verdict"], "a failure has no fields"
+    assert {line[-1] for line in keys} == {"ledger"}
+
+
+def test_dead_replay_says_the_one_command_that_runs_them_with_an_output_that_works(run: Run, workspace: Path) -> None:
+    code, _, err = run("dead", "replay", "--all")
+    assert code == 0
+    assert f"headrace run --replay --workspace {workspace} -o replayed.jsonl" in err
+
+
+def test_show_has_what_was_measured_of_a_failure(run: Run, workspace: Path) -> None:
+    database = sqlite3.connect(workspace / DATABASE)
+    told = json.dumps({"pages": 0, "stages_s": {}, "observed": ["attempt 2: it grew to 900 MB"]})
+    database.execute("UPDATE documents SET telemetry = ? WHERE uri = 'c.jpg'", (told,))
+    database.commit()
+    database.close()
+    assert "attempt 2: it grew to 900 MB" in run("show", "c.jpg")[1]
+
+
+@pytest.mark.parametrize("command", ["dead", "config"])
+def test_the_help_of_a_group_shows_whole_sentences(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([command, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "..." not in told.replace("[ARGS]...", "")
+    assert told.endswith(".")
+
+
+def test_a_workspace_without_a_book_leaves_standard_output_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SqliteStore.open(tmp_path / "empty").close()
+    assert main(["verify", "--workspace", str(tmp_path / "empty")]) == 0
+    told = capsys.readouterr()
+    assert (told.out, "nothing to verify" in told.err) == ("", True)

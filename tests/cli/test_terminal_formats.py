@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.formats import columns, cut, duration, quantity, share_bar, shorten
+from headrace.cli.formats import columns, counted, cut, duration, quantity, share_bar, shorten
 
 DURATIONS = [
     (None, "?"), (math.nan, "?"), (math.inf, "?"), (-1, "?"), (0, "0 s"), (0.25, "0.25 s"), (1, "1.0 s"),
@@ -73,3 +73,8 @@ BARS = [
 @pytest.mark.parametrize(("used", "limit", "expected"), BARS)
 def test_a_bar_is_as_long_as_asked_whatever_the_numbers(used: float, limit: float, expected: str) -> None:
     assert share_bar(used, limit, 4) == expected
+
+
+def test_one_of_a_thing_is_not_said_as_many() -> None:
+    assert [counted(n, "page") for n in (0, 1, 2000)] == ["0 pages", "1 page", "2,000 pages"]
+    assert [counted(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import pickle
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 from headrace.flow.sizing import GIB, Derived, Machine
 from headrace.ingest.bounds import WINDOW_AT_MOST, UnsafeSettings, derive
 from headrace.ingest.engine_costs import ENGINE_COSTS, EngineCost
+from headrace.ingest.runtime import worker_pool
 from headrace.ingest.settings import RunSettings
+from headrace.ocr.limits import DECODED_BYTES_PER_PIXEL, ReadLimits
 
 # Round figures of our own: what is tested here is the arithmetic, and the measured costs change.
 MB = 10**6
@@ -111,9 +115,26 @@ def test_a_page_never_has_longer_than_its_document() -> None:
     assert derive(RunSettings(), BIG, RAPIDOCR).page_timeout_s == 60
 
 
-def test_the_promised_delay_counts_every_attempt_of_every_neighbour() -> None:
+def test_the_promised_delay_counts_the_time_of_every_neighbour_once_since_a_deadline_is_final() -> None:
     bounds = derive(RunSettings(workers=2, window=8, document_timeout_s=10, attempts=3), BIG, RAPIDOCR)
-    assert bounds.worst_delay_s == 8 / 2 * 3 * 10
+    assert bounds.worst_delay_s == 8 / 2 * 10
+    assert bounds.sums["worst_delay_s"].because.endswith("4 rounds x 10 s = 40 s")
+
+
+def test_what_a_page_may_take_to_decode_is_what_the_worker_ceiling_counts() -> None:
+    bounds = derive(RunSettings(max_pixels=50_000_000), BIG, RAPIDOCR)
+    pool = worker_pool(RunSettings(max_pixels=50_000_000), bounds, dt.date(2026, 3, 4))
+    limits = ReadLimits(**pickle.loads(pool._factory).limits)
+    assert limits.page_bytes == bounds.page_bytes == RAPIDOCR.bytes_per_pixel * 50_000_000
+    assert bounds.worker_ceiling_bytes - derive(RunSettings(max_pixels=1), BIG, RAPIDOCR).worker_ceiling_bytes == (
+        bounds.page_bytes - RAPIDOCR.bytes_per_pixel
+    )
+
+
+def test_library_and_settings_agree_on_the_largest_page() -> None:
+    assert ReadLimits().max_pixels == RunSettings().max_pixels
+    engines = [cost for cost in ENGINE_COSTS.values() if cost.bytes_per_pixel]
+    assert {cost.bytes_per_pixel for cost in engines} == {DECODED_BYTES_PER_PIXEL}
 
 
 def test_every_bound_carries_its_sum() -> None:

@@ -112,7 +112,7 @@ def test_peak_memory_stays_under_the_ceiling_that_was_said_before_the_start(plac
     place.write(*(f"slow{number}.jpg" for number in range(12)), *(f"x{number}.jpg" for number in range(400)))
     process = place.run("--workers", "2", "--window", "64", fresh=True)
     summary = place.summary
-    assert f"RSS ceiling {summary['rss_ceiling_bytes']} bytes" in process.stderr.splitlines()[0]
+    assert f"({summary['rss_ceiling_bytes']} bytes)" in process.stderr.splitlines()[0]
     assert 0 < summary["peak_rss_bytes"] <= summary["rss_ceiling_bytes"]
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import signal
 from pathlib import Path
 
 from run_support import Place, wait_for
 
+from headrace.flow.sizing import Machine
+from headrace.ingest.bounds import derive
+from headrace.ingest.engine_costs import ENGINE_COSTS
+from headrace.ingest.runtime import worker_pool
+from headrace.ingest.settings import RunSettings
 from headrace.storage.sqlite import SqliteStore
 
 
@@ -125,3 +131,19 @@ def test_ctrl_c_when_all_is_done_but_the_ending_is_no_interruption(place: Place)
     place.open_gate()
     assert process.wait() == 0
     assert place.summary["interrupted"] is False
+
+
+def test_the_null_engine_says_that_it_reads_nothing(place: Place) -> None:
+    place.numbered(1)
+    said = [line for line in place.run().stderr.splitlines() if "reads nothing" in line]
+    assert len(said) == 1
+
+
+def test_warnings_of_libraries_are_quiet_in_the_workers_unless_asked_for() -> None:
+    settings = RunSettings(engine="null", workers=1)
+    bounds = derive(settings, Machine.read(), ENGINE_COSTS["null"])
+    quiet, told = (
+        worker_pool(settings, bounds, dt.date(2026, 3, 4), library_warnings=asked)._environment.get("PYTHONWARNINGS")
+        for asked in (False, True)
+    )
+    assert (quiet, told) == ("ignore", None)

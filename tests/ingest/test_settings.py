@@ -241,3 +241,10 @@ def test_a_value_shown_can_be_typed_again(option: Any) -> None:
 
 def test_each_engine_of_the_registry_has_a_cost() -> None:
     assert set(ENGINE_COSTS) == set(ENGINE_NAMES)
+
+
+def test_a_size_is_shown_in_its_largest_unit_and_a_count_takes_no_unit() -> None:
+    assert readable_number(OPTIONS["worker_memory_limit_bytes"], 200_000_000) == "191 MiB"
+    assert readable_number(OPTIONS["worker_memory_limit_bytes"], 1_500_000_000) == "1.4 GiB"
+    with pytest.raises(ValueError, match="'1k' is not a whole number: it takes no unit, so write it out"):
+        parse(OPTIONS["window"], "1k")

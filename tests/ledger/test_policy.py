@@ -57,6 +57,21 @@ def test_sums_that_do_not_add_up_are_reviewed(receipt: Make) -> None:
     assert _judge(Policy(), receipt(checks=(check("warn", False), check("error", True))))[0] is Verdict.ACCEPTED
 
 
+def test_fields_that_no_policy_asks_for_are_no_matter_of_arithmetic(receipt: Make) -> None:
+    check = Check(id="required-fields", severity="error", passed=False, message="missing: merchant")
+    assert _judge(Policy(), receipt(checks=(check,), merchant=None)) == (Verdict.ACCEPTED, [])
+    asked = 'required = ["merchant"]'
+    assert _judge(asked, receipt(checks=(check,), merchant=None)) == (Verdict.NEEDS_REVIEW, ["required"])
+
+
+def test_a_policy_file_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"none\.toml: No such file or directory$"):
+        Policy.load(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(PolicyError, match="it is no UTF-8 text"):
+        Policy.load(tmp_path / "binary.toml")
+
+
 def test_a_document_with_unreadable_pages_is_reviewed(receipt: Make) -> None:
     assert _judge(Policy(), receipt(), partial=True) == (Verdict.NEEDS_REVIEW, ["partial"])
     assert _judge('partial = "allow"', receipt(), partial=True) == (Verdict.ACCEPTED, [])

@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.help import PlainCommand
+from headrace.cli.help import PlainCommand, PlainGroup
 from headrace.cli.options import run_options
 from headrace.ingest.options import OPTIONS, Kind, Option, variable
 from headrace.ingest.values import readable_number
 
 app = typer.Typer(
+    cls=PlainGroup,
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,

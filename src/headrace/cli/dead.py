@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.help import PlainCommand
+from headrace.cli.help import PlainCommand, PlainGroup
 from headrace.cli.workspace import (
     PAGE_ENTRIES,
     JsonOption,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.storage.store import DeadLetter, ReadStore
 
 app = typer.Typer(
+    cls=PlainGroup,
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,

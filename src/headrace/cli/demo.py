@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.formats import counted
 
 if TYPE_CHECKING:
     from headrace.dashboard.cards import Comparison
@@ -41,13 +42,23 @@ def demo(
         Path, typer.Option("--dir", metavar="DIR", help="Where everything goes; an earlier demo there is replaced.")
     ] = Path("headrace-demo"),
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which collection; the same seed, the same bytes.")] = 7,
-    engine: Annotated[str, typer.Option(metavar="NAME", help="What reads them: rapidocr or tesseract.")] = "rapidocr",
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What reads them: rapidocr or tesseract. [default: as configured]",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
     """Draw receipts of ten countries, some of them hostile, run them, score the result and write a report.
 
     Ends with 0 when every document ended as drawn, in order, and each field was read well enough; else with 3, and says
     what differs. The table of the score and the path of the report go to standard output.
     """
+    from headrace.ingest.settings import RunSettings
+
+    engine = RunSettings.load({"engine": engine}).engine
     if engine == "null":
         raise typer.BadParameter("the null engine reads nothing, so there is nothing to score", param_hint="--engine")
     from headrace.simulation.receipts import draw_collection
@@ -138,7 +149,8 @@ def _verify(workspace: Path) -> bool:
             if found.fault is not None:
                 _say(f"     {found.fault.voucher}: {found.fault.reason}")
                 return False
-            _say(f"     {found.count} entries of {head.book} hold, head {found.head.entry_hash[:16]}")
+            entries = counted(found.count, "entry", "entries")
+            _say(f"     {entries} of {head.book}: the chain holds, head {found.head.entry_hash[:16]}")
     return True
 
 

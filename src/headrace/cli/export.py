@@ -43,7 +43,7 @@ def export(
         typer.Option(
             "--format",
             metavar="jsonl|csv|parquet",
-            help="[default: as the file is called, else jsonl]",
+            help="What it is written as. [default: as the file is called, else jsonl]",
             show_default=False,
         ),
     ] = None,

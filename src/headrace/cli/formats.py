@@ -10,6 +10,7 @@ from headrace.flow.sizing import readable_bytes, readable_rate
 
 __all__ = [
     "columns",
+    "counted",
     "cut",
     "duration",
     "number",
@@ -24,6 +25,11 @@ __all__ = [
 def number(count: int) -> str:
     """A count with thousands marks: `40,000`."""
     return f"{count:,}"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A count with its noun: `1 page`, `2,000 pages`, `1 entry`, `2 entries`; `many` where it is not `one` + s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def duration(seconds: float | None) -> str:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 _PYTHON_TYPE = re.compile(r" <[a-z\[\], |]+>$")  # Typer 0.29 shows an argument as "SOURCE <list[str]>"
 
@@ -37,3 +37,16 @@ class PlainCommand(TyperCommand):
         for title in sorted(sections, key=lambda title: title != "Arguments"):
             with formatter.section(heading(title)):
                 formatter.write_dl(sections[title], col_max=28)
+
+
+class PlainGroup(TyperGroup):
+    """A command with commands below it, each with its whole sentence: Typer would cut it off at a width."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the list of commands."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            rows.append((name, " ".join((command.help or "").split("\n\n")[0].split()) if command else ""))
+        with formatter.section(heading("Commands")):
+            formatter.write_dl(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from headrace.cli.formats import columns, duration, number, readable_bytes, readable_rate, share_bar, shorten
+from headrace.cli.formats import columns, counted, duration, number, readable_bytes, readable_rate, share_bar, shorten
 from headrace.ingest.snapshot import Phase, Snapshot
 
 
@@ -43,17 +43,17 @@ def log_line(snapshot: Snapshot) -> str:
     """The same in one plain line, for logs and pipes."""
     parts = [
         f"{snapshot.phase}: {_of_total(snapshot)} documents{_percent(snapshot, ' ({})')}",
-        f"{number(snapshot.pages)} pages",
+        counted(snapshot.pages, "page"),
         f"{readable_rate(snapshot.per_second)}/s",
         f"{_time_left(snapshot)}" if snapshot.phase is not Phase.DONE else "",
         f"{number(snapshot.failures)} failed",
-        f"{number(snapshot.duplicates)} duplicates",
+        counted(snapshot.duplicates, "duplicate"),
         f"window {snapshot.window_used}/{snapshot.window_limit}",
         f"in flight {readable_bytes(snapshot.bytes_in_flight)}/{readable_bytes(snapshot.byte_budget)}",
         f"oldest {duration(snapshot.oldest_age_s)}" if snapshot.window_used else "",
         f"RSS {readable_bytes(snapshot.rss_bytes)}/{readable_bytes(snapshot.rss_ceiling_bytes)}",
         f"workers {snapshot.workers_busy}/{snapshot.workers}",
-        f"{number(snapshot.restarts)} restarts" if snapshot.restarts else "",
+        counted(snapshot.restarts, "restart") if snapshot.restarts else "",
         f"slowest {shorten(snapshot.slowest_uri, 48)} {duration(snapshot.slowest_age_s)}"
         if snapshot.slowest_uri
         else "",

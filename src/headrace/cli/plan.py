@@ -29,6 +29,7 @@ TITLES = {
     "parent_ceiling_bytes": "RSS ceiling, parent",
     "worker_ceiling_bytes": "RSS ceiling, one worker",
     "tree_ceiling_bytes": "RSS ceiling, all",
+    "page_bytes": "memory to decode a page",
     "worker_recycle_rss_bytes": "worker is replaced above",
     "worker_recycle_after": "worker is replaced after",
     "page_timeout_s": "page timeout",

@@ -84,7 +84,14 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only errors.", rich_help_panel=SHOWN)] = False,
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Show the traceback of a bug.", rich_help_panel=SHOWN)
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            help="Show the traceback of a bug, and warnings of libraries.",
+            rich_help_panel=SHOWN,
+        ),
     ] = 0,
 ) -> int:
     """Read documents and write their receipts to the ledger, in order, each exactly once.
@@ -94,6 +101,7 @@ def run(
     from headrace.execution.memory import return_memory_promptly
 
     return_memory_promptly()
+    from headrace.cli.formats import counted
     from headrace.cli.progress import Progress, choose_display
     from headrace.cli.summary import exit_code
     from headrace.flow.sizing import Machine, readable_bytes
@@ -119,6 +127,7 @@ def run(
     if dry_run:
         return list_only(parsed)
     bounds = derive(settings, Machine.read(), ENGINE_COSTS[settings.engine])
+    ceiling = bounds.tree_ceiling_bytes
     progress = Progress(
         choose_display(
             quiet=quiet,
@@ -130,10 +139,21 @@ def run(
     with progress:
         if not quiet:
             progress.note(
-                f"{bounds.workers} workers, window {bounds.window}, RSS ceiling {bounds.tree_ceiling_bytes} bytes "
-                f"({readable_bytes(bounds.tree_ceiling_bytes)}); headrace plan shows why"
+                f"{counted(bounds.workers, 'worker')}, window {bounds.window}, RSS ceiling {readable_bytes(ceiling)} "
+                f"({ceiling} bytes); headrace plan shows why"
             )
-        job = Run(settings, bounds, parsed, output=output, overwrite=overwrite, resume=resume, replay=replay)
+            if settings.engine == "null":
+                progress.note("the null engine reads nothing: its entries are empty; keep it in a workspace of its own")
+        job = Run(
+            settings,
+            bounds,
+            parsed,
+            output=output,
+            overwrite=overwrite,
+            resume=resume,
+            replay=replay,
+            library_warnings=verbose > 0,
+        )
         ended = asyncio.run(run_batch(job, progress.update))
     if summary_json:
         write_summary(summary_json, ended.summary)

@@ -68,7 +68,7 @@ def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, le
     from rich.text import Text
 
     from headrace.cli.console import output_console
-    from headrace.cli.formats import number
+    from headrace.cli.formats import counted, number
 
     console = output_console()
     if not shown:
@@ -78,7 +78,7 @@ def render(shown: list[tuple[Batch, Accounts]], books: list[Head], dead: int, le
     if left_out:
         console.print(f"{number(left_out)} earlier batches are left out; --all shows them", style="dim")
     for head in books:
-        console.print(Text(f"Book {head.book}: {number(head.sequence)} entries, head {head.entry_hash}"))
+        console.print(Text(f"Book {head.book}: {counted(head.sequence, 'entry', 'entries')}, head {head.entry_hash}"))
     if dead:
         letters = "1 dead letter waits" if dead == 1 else f"{number(dead)} dead letters wait"
         console.print(f"{letters}: headrace dead list")

@@ -6,7 +6,17 @@ import shlex
 from typing import TYPE_CHECKING
 
 from headrace.cli.exit_codes import ExitCode
-from headrace.cli.formats import columns, cut, duration, number, readable_bytes, readable_rate, share_bar, shorten
+from headrace.cli.formats import (
+    columns,
+    counted,
+    cut,
+    duration,
+    number,
+    readable_bytes,
+    readable_rate,
+    share_bar,
+    shorten,
+)
 from headrace.cli.panel import Line, Part, plain
 from headrace.documents.advice import ADVICE
 from headrace.documents.document import printable
@@ -38,10 +48,10 @@ def exit_code(summary: RunSummary, signal_number: int | None = None, *, strict: 
 
 def identity(summary: RunSummary) -> str:
     """The accounting identity, written out: `60 accepted = 55 receipts + 1 duplicate + 4 failed + 0 in flight`."""
-    terms = [_counted(summary.succeeded, "receipt", "receipts")]
+    terms = [counted(summary.succeeded, "receipt")]
     if summary.partial:
-        terms.append(_counted(summary.partial, "partial receipt", "partial receipts"))
-    terms.append(_counted(summary.duplicates, "duplicate", "duplicates"))
+        terms.append(counted(summary.partial, "partial receipt"))
+    terms.append(counted(summary.duplicates, "duplicate"))
     terms += [f"{number(summary.failed)} failed", f"{number(summary.in_flight)} in flight"]
     return f"{number(summary.accepted)} accepted = {' + '.join(terms)}"
 
@@ -139,10 +149,6 @@ def _known(summary: RunSummary) -> Line:
     return (Part(f"{number(summary.known)} left out: in the ledger since an earlier run, and unchanged"),)
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{number(count)} {one if count == 1 else many}"
-
-
 def _order(summary: RunSummary) -> Line:
     if summary.first_voucher is None or summary.last_voucher is None:
         return (Part("no entries"),)
@@ -163,7 +169,7 @@ def _verdicts(summary: RunSummary) -> Line:
 
 def _time(summary: RunSummary) -> Line:
     parts = f"{duration(summary.elapsed_s)}, {readable_rate(summary.per_second)} documents/s, "
-    parts += _counted(summary.pages, "page", "pages")
+    parts += counted(summary.pages, "page")
     resumed = f", after {number(summary.resumed_from)} done before" if summary.resumed_from else ""
     return (Part(parts + resumed),)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.formats import counted
 from headrace.cli.workspace import JsonOption, WorkspaceOption, entries_of, open_to_read, write_json
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def verify(
         for complaint in complaints:
             typer.echo(f"headrace: {complaint}", err=True)
         if not found:
-            typer.echo("no book in this workspace: nothing to verify")
+            typer.echo("no book in this workspace: nothing to verify", err=True)
     return ExitCode.OK if _good(found, complaints) else ExitCode.SOME_FAILED
 
 
@@ -99,11 +100,12 @@ def _good(found: list[Verification], complaints: list[str]) -> bool:
 
 def _tell(found: Verification) -> None:
     fault = found.fault
+    entries = counted(found.count, "entry", "entries")
     if fault is None:
-        entries = "1 entry" if found.count == 1 else f"{found.count:,} entries"
         typer.echo(f"{found.head.book}: the chain holds, {entries}, head {found.head.entry_hash}")
         return
-    typer.echo(f"{found.head.book}: the chain is broken at {fault.voucher}; {found.count:,} entries before it are good")
+    good = f"{entries} before it {'is' if found.count == 1 else 'are'} good"
+    typer.echo(f"{found.head.book}: the chain is broken at {fault.voucher}; {good}")
     typer.echo(f"headrace: {fault.voucher}: {fault.reason}", err=True)
     if fault.document_id:
         typer.echo(f"headrace: document {fault.document_id}, {fault.uri}", err=True)

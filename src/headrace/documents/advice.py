@@ -1,4 +1,4 @@
-"""What each failure code means and what a person can do about it: the one table for summary, report, ledger and docs."""
+"""What each failure code means and what a person can do: the one table for summary, report, ledger and docs."""
 
 from __future__ import annotations
 

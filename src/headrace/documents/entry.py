@@ -14,6 +14,10 @@ from headrace.documents.status import DocumentState, EntryKind, Verdict
 GENESIS = "0" * 64
 """What stands in `prev_hash` of a book's first entry."""
 
+_FIRST: tuple[str, ...] = ("kind", "document_id", "source", "merchant", "issue_date")
+_FIRST += ("payable_amount", "tax_inclusive_amount", "currency", "verdict")
+"""The keys that a line of the output begins with; the rest follows in the order of the schema, `ledger` last."""
+
 _VOUCHER = re.compile(r"(?P<book>.+)-(?P<sequence>[0-9]{6,18})")
 
 
@@ -148,7 +152,7 @@ class Entry:
         return format_voucher(self.book, self.sequence)
 
     def record(self) -> dict[str, Any]:
-        """The entry as it is handed out, the same by `run` and `export`.
+        """The entry as it is handed out, the same by `run` and `export`: what people look for first stands first.
 
         A receipt's fields stand at the top level, with the failed checks of the policy behind its own. A duplicate has
         no fields but the link to the first one, so that adding up totals never counts the same paper twice.
@@ -176,7 +180,8 @@ class Entry:
             "entry_hash": self.entry_hash,
             "prev_hash": self.prev_hash,
         }
-        return record
+        first = {name: record[name] for name in _FIRST if name in record}
+        return first | {name: value for name, value in record.items() if name not in first}
 
     def json_line(self) -> bytes:
         """`record()` as one line of JSON in UTF-8, with its line feed; half a surrogate pair stays an escape."""

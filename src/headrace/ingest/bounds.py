@@ -63,12 +63,14 @@ class Bounds:
         parent_ceiling_bytes: what the parent takes at most.
         worker_ceiling_bytes: what one worker takes at most: above it, it is killed.
         tree_ceiling_bytes: parent and workers together; never above the memory limit.
+        page_bytes: what decoding one page may take; a page that needs more fails as image-too-large.
         worker_recycle_rss_bytes: a worker above this is replaced after its document.
         worker_recycle_after: documents after which a worker is replaced.
         page_timeout_s: for one page.
         documents_per_s: what to expect, at one page a document.
         usual_delay_s: how long a document is in the window when nothing is slow: window over rate (Little).
-        worst_delay_s: the promise: however slow its neighbours, a document is in the window no longer than this.
+        worst_delay_s: the promise: however slow its neighbours, a document is in the window no longer than this. (A
+            neighbour whose worker dies is read again: that adds the time it had taken until then.)
         sums: each of these by name, in the order in which they are shown; one that was set says by whom.
     """
 
@@ -80,6 +82,7 @@ class Bounds:
     parent_ceiling_bytes: int
     worker_ceiling_bytes: int
     tree_ceiling_bytes: int
+    page_bytes: int
     worker_recycle_rss_bytes: int
     worker_recycle_after: int
     page_timeout_s: float
@@ -121,12 +124,11 @@ def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
     if tree.value > memory.value:
         raise UnsafeSettings((_over_the_limit(tree, memory),))
     rounds = math.ceil(window.value / workers.value)
-    worst_s = rounds * settings.attempts * settings.document_timeout_s
-    worst_because = (
-        f"{rounds} rounds x {settings.attempts} attempts x {settings.document_timeout_s:g} s = {worst_s:g} s"
-    )
+    worst_s = rounds * settings.document_timeout_s  # once: a document that took all of its time is not read again
+    worst_because = f"{rounds} rounds x {settings.document_timeout_s:g} s = {worst_s:g} s"
     read_ahead = Derived(settings.read_ahead, "names", f"{settings.origin('read_ahead')}: {settings.read_ahead}")
     byte_budget = _set(settings, "byte_budget_bytes") or _byte_budget(settings, window.value)
+    page = _page_bytes(settings, cost)
     recycle = _set(settings, "worker_recycle_rss_bytes") or _recycle(cost, worker_most.value)
     recycle_after = _set(settings, "worker_recycle_after") or _recycle_after(cost)
     page_timeout = _page_timeout(settings)
@@ -142,6 +144,7 @@ def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
         "parent_ceiling_bytes": parent,
         "worker_ceiling_bytes": worker_most,
         "tree_ceiling_bytes": tree,
+        "page_bytes": page,
         "worker_recycle_rss_bytes": recycle,
         "worker_recycle_after": recycle_after,
         "page_timeout_s": page_timeout,
@@ -158,6 +161,7 @@ def derive(settings: RunSettings, machine: Machine, cost: EngineCost) -> Bounds:
         parent_ceiling_bytes=parent.value,
         worker_ceiling_bytes=worker_most.value,
         tree_ceiling_bytes=tree.value,
+        page_bytes=page.value,
         worker_recycle_rss_bytes=recycle.value,
         worker_recycle_after=recycle_after.value,
         page_timeout_s=page_timeout.value,
@@ -200,7 +204,7 @@ def _worker_ceiling(settings: RunSettings, cost: EngineCost) -> Derived[int]:
                 )
             )
         return by_hand
-    pixels, file = int(cost.bytes_per_pixel * settings.max_pixels), settings.max_document_bytes
+    pixels, file = _page_bytes(settings, cost).value, settings.max_document_bytes
     if not cost.bytes_per_pixel:
         file = 0  # an engine that decodes nothing reads nothing
     value = cost.rss_peak_bytes + pixels + file
@@ -209,6 +213,12 @@ def _worker_ceiling(settings: RunSettings, cost: EngineCost) -> Derived[int]:
         f"({settings.max_pixels / 1e6:g} Mpx x {cost.bytes_per_pixel:g} B) + {readable_bytes(file)} for the largest "
         f"file = {readable_bytes(value)}"
     )
+    return Derived(value, "bytes", because)
+
+
+def _page_bytes(settings: RunSettings, cost: EngineCost) -> Derived[int]:
+    value = int(cost.bytes_per_pixel * settings.max_pixels)
+    because = f"{settings.max_pixels / 1e6:g} Mpx x {cost.bytes_per_pixel:g} B = {readable_bytes(value)}"
     return Derived(value, "bytes", because)
 
 

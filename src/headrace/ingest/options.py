@@ -63,7 +63,8 @@ _ALL = (
     Option("max_document_bytes", Kind.SIZE, 64 * MIB, "bytes",
            "The largest file that is read; a larger one fails unread.", "--max-document-bytes", READING),
     Option("attempts", Kind.COUNT, 2, "attempts",
-           "How often a document may cost its worker the life before it becomes a dead letter.", "--attempts", READING),
+           "How often a document is read when its worker dies of it; other failures are judged at the first time.",
+           "--attempts", READING),
     Option("ordered", Kind.FLAG, True, "",
            "Release results in submission order; unordered takes them as they come.", "--ordered/--unordered", READING),
     Option("fail_fast", Kind.FLAG, False, "",
@@ -112,7 +113,8 @@ _ALL = (
     Option("policy", Kind.FILE, None, "", "A TOML file with limits and required fields that decide the verdicts.",
            "--policy", LEDGER),
     Option("strict", Kind.FLAG, False, "",
-           "End with exit code 7 when a receipt gets any verdict but accepted.", "--strict/--no-strict", LEDGER),
+           "End with exit code 7 when a receipt needs review or was rejected; a duplicate does not count.",
+           "--strict/--no-strict", LEDGER),
     Option("workspace", Kind.FILE, ".headrace", "", "The folder that holds the state of runs.", "--workspace", LEDGER),
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
 from headrace.documents.status import Verdict
-from headrace.execution import PoolClosed, WorkerPool
+from headrace.execution import WorkerPool
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.catch_up import Stand, catch_up, stands_at
 from headrace.ingest.database import DatabaseThread
@@ -53,6 +53,7 @@ class Run:
         overwrite: start the output file afresh.
         resume: go on with an unfinished batch of the same sources, and leave out what a finished one has done.
         replay: instead of sources, run the batches of replayed dead letters that wait, oldest first.
+        library_warnings: let libraries in the workers print their warnings to standard error.
     """
 
     settings: RunSettings
@@ -62,6 +63,7 @@ class Run:
     overwrite: bool = False
     resume: bool = True
     replay: bool = False
+    library_warnings: bool = False
 
 
 class WorkspaceUnusable(Exception):
@@ -145,7 +147,7 @@ async def _run_one(
         database=database,
         blobs=blobs,
         listing=Listing(database, batch, run.sources, blobs, read_ahead=bounds.read_ahead, skip_done=again),
-        pool=worker_pool(settings, bounds, today),
+        pool=worker_pool(settings, bounds, today, library_warnings=run.library_warnings),
         writer=BookWriter(batch.book, head, policy, today),
         output=output,
         monitor=Monitor(batch, bounds, before, on_snapshot, samples[-1].at_s if samples else 0.0),
@@ -179,10 +181,13 @@ def open_workspace(workspace: Path) -> SqliteStore:
         raise WorkspaceUnusable(f"the workspace {workspace} cannot be used: {error.strerror}") from error
 
 
-def worker_pool(settings: RunSettings, bounds: Bounds, today: dt.date) -> WorkerPool[Document, Reading]:
+def worker_pool(
+    settings: RunSettings, bounds: Bounds, today: dt.date, *, library_warnings: bool = False
+) -> WorkerPool[Document, Reading]:
     """The workers: engine and limits go in, threads inside libraries are switched off before those are loaded."""
     limits = {
         "max_pixels": settings.max_pixels,
+        "max_bytes": bounds.page_bytes or None,  # an engine that decodes nothing counts with nothing
         "max_pages": settings.max_pages,
         "page_timeout_s": bounds.page_timeout_s,
         # A little before the kill, so that the pages which are read by then are kept.
@@ -191,7 +196,7 @@ def worker_pool(settings: RunSettings, bounds: Bounds, today: dt.date) -> Worker
     return WorkerPool(
         ReadDocuments(settings.engine, limits, settings.max_document_bytes, today),
         workers=bounds.workers,
-        environment=thread_environment(),
+        environment=thread_environment() | ({} if library_warnings else {"PYTHONWARNINGS": "ignore"}),
         memory_limit_bytes=bounds.worker_ceiling_bytes,
         recycle_rss_bytes=bounds.worker_recycle_rss_bytes,
         recycle_after=bounds.worker_recycle_after,
@@ -284,9 +289,7 @@ async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Excepti
                 raise
         except ExceptionGroup as group:
             error = _first(group)
-            if isinstance(error, PoolClosed) and drains:
-                error = None  # stopped before the workers were asked for anything
-            elif not isinstance(error, StorageFull | StoreError | OutputError):
+            if not isinstance(error, StorageFull | StoreError | OutputError):
                 raise error from group
         finally:
             watch.cancel()

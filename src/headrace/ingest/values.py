@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from headrace.flow.sizing import readable_bytes
 from headrace.ingest.options import Kind, Option
 
 Value = str | int | float | bool | Path | None
@@ -82,10 +83,7 @@ def readable_number(option: Option, value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if option.kind is Kind.SIZE and isinstance(value, int):
-        for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-            if value >= unit and value * 10 % unit == 0:
-                return f"{value / unit:g} {name}"
-        return f"{value:,} B"
+        return readable_bytes(value)
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -104,6 +102,8 @@ def _with_unit(text: str, units: dict[str, float] | dict[str, int], example: str
     if match is None:
         raise ValueError(f"{text!r} is not {example}")
     number, unit = match.groups()
+    if unit.lower() not in units and len(units) == 1:
+        raise ValueError(f"{text!r} is not {example}: it takes no unit, so write it out")
     if unit.lower() not in units:
         raise ValueError(f"{text!r} has the unit {unit!r}, which is none of {', '.join(u for u in units if u)}")
     return float(number) * units[unit.lower()]

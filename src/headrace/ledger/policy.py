@@ -71,7 +71,8 @@ class Policy:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise PolicyError(f"cannot read the policy {path}: {error}") from error
+            why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is no UTF-8 text"
+            raise PolicyError(f"cannot read the policy {path}: {why}") from error
         try:
             return cls.from_toml(text)
         except PolicyError as error:

@@ -53,8 +53,8 @@ class Tally:
         return self.total - self.right
 
     def may_be_wrong(self, floor: float) -> int:
-        """How many may be wrong under a floor; rounded up, so that one in a small collection may."""
-        return math.ceil((1 - floor) * self.total - 1e-9)
+        """How many may be wrong under a floor; one may, however few there are."""
+        return max(1, math.floor((1 - floor) * self.total + 1e-9))
 
     @property
     def share(self) -> float:
@@ -107,6 +107,8 @@ class Score:
 
 
 def _row(name: str, tally: Tally, floor: float) -> tuple[str, str, str, str, str]:
+    if floor < 1 and tally.total:  # what a small collection is held to
+        floor = min(floor, 1 - tally.may_be_wrong(floor) / tally.total)
     return (name, str(tally.right), str(tally.total), f"{tally.share:.1%}", f"{floor:.0%}")
 
 
