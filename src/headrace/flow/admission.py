@@ -30,6 +30,9 @@ from headrace.flow.rate import Rate, TokenBucket
 from headrace.flow.shedding import DEFAULT_MARKS, ServiceClass, Shedding, ShedLevel
 from headrace.flow.waiters import WaitLine
 
+# As in `headrace.flow.rate`: a wait this short is over, because float seconds are only so exact.
+_OVER_S = 1e-8
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
@@ -231,7 +234,7 @@ class Admission:
             tokens=self._bucket.tokens(now) if self._bucket is not None else None,
             level=self._shedding.update(self._order.loads(now), now, self._load()),
             because=self._shedding.because,
-            paused_s=max(0.0, self._paused_until - now),
+            paused_s=self._paused_s(now),
             drain_rate_per_s=self._rate.per_s(now),
             waiting=self._counts["waiting"],
             waiting_by_class={class_: self._order.depth(class_) for class_ in ServiceClass},
@@ -284,7 +287,7 @@ class Admission:
     def _take(self, caller: _Caller) -> bool:
         """Takes everything the caller needs, or nothing: the one place where anything is taken."""
         now = self._now()
-        if self._closed or now < self._paused_until or any(gate.state is GateState.CLOSED for gate, _ in self._gates):
+        if self._closed or self._paused_s(now) or any(gate.state is GateState.CLOSED for gate, _ in self._gates):
             return False
         count = int(caller.cost)
         if self._bucket is not None and self._bucket.wait_s(count, now) > 0.0:
@@ -344,7 +347,7 @@ class Admission:
     def _expected_wait_s(self, caller: _Caller, now: float) -> float:
         """By what was measured and what is set, at least so long; 0.0 where nothing is known."""
         needed = self._order.cost_before(caller.class_) + caller.cost
-        wait_s = max(0.0, self._paused_until - now)
+        wait_s = self._paused_s(now)
         if self._bucket is not None:
             wait_s = max(wait_s, (needed - self._bucket.tokens(now)) / self._bucket.rate.per_s)
         return max(wait_s, self._rate.time_for_s(needed - max(0, self._limit - self.permits.held), now) or 0.0)
@@ -354,8 +357,8 @@ class Admission:
         found: list[_Obstacle] = []
         before = self._order.cost_before(caller.class_ if caller is not None else ServiceClass.BACKGROUND)
         count = caller.cost if caller is not None else 0.0
-        if now < self._paused_until:
-            found.append(_Obstacle("it is paused", self._paused_until - now))
+        if paused_s := self._paused_s(now):
+            found.append(_Obstacle("it is paused", paused_s))
         for gate, drain in self._gates:
             if gate.state is GateState.CLOSED:
                 marks = gate.marks
@@ -428,15 +431,21 @@ class Admission:
             self._timer.cancel()
             self._timer = None
         now = self._now()
-        head = self._order.peek(now, self._rate.per_s(now))
-        if head is None or self._closed:
+        wait_s = self._paused_s(now)
+        if self._closed or (not wait_s and self._bucket is None):
             return
-        wait_s = max(0.0, self._paused_until - now)
+        head = self._order.peek(now, self._rate.per_s(now))
+        if head is None:
+            return
         if self._bucket is not None:
             wait_s = max(wait_s, self._bucket.wait_s(head.cost, now))
         if wait_s > 0.0:
             self._rate.pause(now)  # it is held back by the clock, not by those in flight
             self._timer = self._loop.call_later(wait_s, self._serve)
+
+    def _paused_s(self, now: float) -> float:
+        left_s = self._paused_until - now
+        return left_s if left_s > _OVER_S else 0.0
 
     def _permits_moved(self, in_flight: float) -> None:
         fell_by, self._last_in_flight = self._last_in_flight - in_flight, in_flight
@@ -445,6 +454,7 @@ class Admission:
             self._serve()
 
     def _permit_ended(self, ending: Ending, held_s: float) -> None:
-        self._serve()  # once more: only now have those been served who wait for the permits themselves
+        if self.permits.held < self._limit:
+            self._serve()  # once more: only now have those been served who wait for the permits themselves
         if self._observe is not None:
             self._observe(ending, held_s)

@@ -1,0 +1,230 @@
+"""Admission beside a plain model, under seeded schedules, and over a hundred thousand items."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from headrace.flow import Closed, Full, Gate, Gauge, Permit, Rate, TokenBucket
+from headrace.flow.admission import Admission, Admitted
+from headrace.flow.ladder_order import ClassBounds
+from headrace.flow.shedding import ServiceClass
+from headrace.flow.testing import Schedule, VirtualLoop, assert_nothing_leaked, run_virtual
+
+SCHEDULES = int(os.environ.get("HEADRACE_TEST_SCHEDULES", "400"))
+
+
+def assert_sound(admission: Admission, limit: int, limit_bytes: int | None) -> None:
+    """The bounds hold, every offer is accounted for, and nobody sleeps while what he waits for is free."""
+    s = admission.statistics()
+    assert s.offered == s.admitted + sum(s.refused.values()) + s.cancelled + s.waiting, s
+    held, held_bytes = s.permits.held, s.permits.held_bytes
+    assert held >= 0
+    assert held_bytes >= 0
+    order = admission._order
+    head = order.peek(admission._now(), s.drain_rate_per_s)
+    if head is None or any(not caller.waits for caller in order.everyone()):
+        return  # someone was cancelled or timed out, and has not run yet
+    open_ = not s.paused_s and all(gate.state.value == "open" for gate, _ in admission._gates)
+    tokens = s.tokens is None or admission._bucket is None or not admission._bucket.wait_s(head.cost, admission._now())
+    fits = held + head.cost <= limit and (limit_bytes is None or held_bytes + head.size_bytes <= limit_bytes)
+    assert not (open_ and tokens and (fits or not held)), f"the head sleeps while all it needs is free: {s}"
+    if open_ and not tokens:
+        assert admission._timer is not None, "the head waits for a token and nobody will wake it"
+
+
+async def _scenario(schedule: Schedule) -> None:
+    r = schedule.random
+    limit, limit_bytes = r.randint(1, 3), r.choice([None, 10])
+    rate = r.choice([None, Rate(5.0, burst=2.0)])
+    gauge = Gauge("depth")
+    gates = [Gate(gauge, high_water=3, low_water=1)] if r.random() < 0.5 else []
+    admission = Admission(
+        limit, limit_bytes=limit_bytes, rate=rate, gates=gates,
+        bounds={class_: ClassBounds(r.randint(1, 6), 30.0) for class_ in ServiceClass},
+    )  # fmt: skip
+    most = limit
+    held: list[Permit] = []
+
+    async def work() -> None:
+        for _ in range(r.randint(1, 6)):
+            offer: dict[str, Any] = {
+                "class_": r.choice(list(ServiceClass)),
+                "client": r.choice([None, "a", "b"]),
+                "count": r.randint(1, 2),
+                "size_bytes": r.choice([0, 4, 25]),
+            }
+            if r.random() < 0.3:
+                decision = admission.decide(**offer)
+            else:
+                decision = await admission.admit(**offer, deadline_s=r.choice([None, None, 0.2]))
+            if not isinstance(decision, Admitted):
+                assert isinstance(decision, Closed) or decision.retry_after_s is not None
+                await asyncio.sleep(0.1)
+                continue
+            with decision.permit as permit:
+                held.append(permit)
+                try:
+                    assert len(held) == 1 or sum(p.count for p in held) <= most
+                    assert_sound(admission, admission._limit, limit_bytes)
+                    await asyncio.sleep(r.choice([0, 0.1]))
+                finally:
+                    held.remove(permit)
+
+    async def disturb() -> None:
+        nonlocal most
+        for _ in range(4):
+            await asyncio.sleep(r.choice([0, 0.1, 0.3]))
+            what = r.randrange(4)
+            if what == 0:
+                new = r.randint(1, 3)
+                most = max(most, new)
+                admission.resize(new, limit_bytes=limit_bytes)
+            elif what == 1:
+                gauge.set(r.choice([0, 2, 3]))
+            elif what == 2:
+                admission.pause(r.choice([0.0, 0.1, 0.5]))
+            elif rate is not None:
+                admission.change_rate(Rate(r.choice([3.0, 50.0]), burst=2.0))
+            assert_sound(admission, admission._limit, limit_bytes)
+        gauge.set(0)
+
+    async with assert_nothing_leaked(admission.permits):
+        tasks = [schedule.victim(work()) for _ in range(r.randint(2, 6))]
+        tasks += [asyncio.create_task(work()), asyncio.create_task(disturb())]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+                raise result
+    s = admission.statistics()
+    assert s.waiting == len(admission._order) == 0
+    assert s.offered == s.admitted + sum(s.refused.values()) + s.cancelled
+    assert admission._timer is None
+
+
+def test_no_permit_or_token_is_lost_or_doubled_and_nobody_sleeps_in_vain() -> None:
+    for seed in range(SCHEDULES):
+        schedule = Schedule(seed, cancel_probability=(0.0, 0.02, 0.1)[seed % 3])
+        run_virtual(_scenario(schedule), schedule=schedule)
+
+
+def test_k36_counters_do_not_drift_over_a_hundred_thousand_items_of_which_ten_percent_expire() -> None:
+    """K36: counter drift slowly closes the gate under timeouts (triton #8870)."""
+
+    async def main() -> None:
+        admission = Admission(8, limit_bytes=800, rate=Rate(1e6))
+        offers = itertools.count()
+        admitted_in_round: list[int] = []
+
+        async def client(name: int) -> None:
+            for i in offers:
+                if i >= 100_000:
+                    return
+                expires = i % 10 == 3
+                decision = await admission.admit(
+                    ServiceClass(i % 3), client=name, size_bytes=i % 90, deadline_s=0.0001 if expires else None
+                )
+                if isinstance(decision, Admitted):
+                    with decision.permit:
+                        await asyncio.sleep(0.001)
+                if i % 10_000 == 0:
+                    admitted_in_round.append(admission.statistics().admitted)
+
+        async with assert_nothing_leaked(admission.permits):
+            await asyncio.gather(*(client(name) for name in range(12)))
+        s = admission.statistics()
+        assert s.offered == 100_000
+        assert s.refused["Expired"] > 5_000
+        assert s.permits.done == s.admitted
+        assert (s.permits.held, s.permits.held_bytes, s.waiting) == (0, 0, 0)
+        assert admission._order.cost_before(ServiceClass.BACKGROUND) == 0.0
+        rounds = [b - a for a, b in itertools.pairwise(admitted_in_round)]
+        assert max(rounds) - min(rounds) < 0.03 * max(rounds)  # the last ten thousand fare as the first
+
+    run_virtual(main())
+
+
+class Deciding(RuleBasedStateMachine):
+    """`decide` beside plain numbers: permits, bytes, tokens, a gate, a pause."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualLoop()
+        self.gauge = Gauge("depth")
+        self.admission = self.inside(self.make)
+        self.limit, self.bucket, self.gate_open, self.paused_until = 4, TokenBucket(Rate(2.0, 6.0), 0.0), True, 0.0
+        self.permits: list[Permit] = []
+
+    def make(self) -> Admission:
+        gate = Gate(self.gauge, high_water=5, low_water=2)
+        return Admission(4, limit_bytes=100, rate=Rate(2.0, 6.0), gates=[gate])
+
+    def inside(self, act: Any) -> Any:
+        async def run() -> Any:
+            return act()
+
+        return self.loop.run_until_complete(run())
+
+    def teardown(self) -> None:
+        for permit in self.permits:
+            permit.ignore()
+        self.loop.close()
+
+    @rule(count=st.integers(1, 5), size=st.sampled_from([0, 30, 101]), class_=st.sampled_from(ServiceClass))
+    def decide(self, count: int, size: int, class_: ServiceClass) -> None:
+        now = self.loop.time()
+        held, held_bytes = sum(p.count for p in self.permits), sum(p.size_bytes for p in self.permits)
+        fits = not self.permits or (held + count <= self.limit and held_bytes + size <= 100)
+        expected = fits and self.gate_open and now >= self.paused_until and not self.bucket.wait_s(count, now)
+        decision = self.inside(lambda: self.admission.decide(class_, count=count, size_bytes=size))
+        assert isinstance(decision, Admitted) == expected
+        if isinstance(decision, Admitted):
+            self.bucket.take(count, now)
+            self.permits.append(decision.permit)
+        else:
+            assert isinstance(decision, Full)
+            assert type(decision.retry_after_s) is int
+            assert 1 <= decision.retry_after_s <= 120
+
+    @precondition(lambda self: self.permits)
+    @rule(data=st.data(), how=st.sampled_from(["done", "ignore", "dropped"]))
+    def end(self, data: st.DataObject, how: str) -> None:
+        permit = self.permits.pop(data.draw(st.integers(0, len(self.permits) - 1)))
+        self.inside(getattr(permit, how))
+
+    @rule(seconds=st.sampled_from([0.1, 0.5, 4.0]))
+    def later(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+    @rule(level=st.integers(0, 6))
+    def fill(self, level: int) -> None:
+        self.inside(lambda: self.gauge.set(level))
+        self.gate_open = False if level >= 5 else True if level <= 2 else self.gate_open
+
+    @rule(limit=st.integers(1, 6))
+    def resize(self, limit: int) -> None:
+        self.limit = limit
+        self.inside(lambda: self.admission.resize(limit, limit_bytes=100))
+
+    @rule(seconds=st.sampled_from([0.0, 1.0]))
+    def pause(self, seconds: float) -> None:
+        self.paused_until = max(self.paused_until, self.loop.time() + seconds)
+        self.inside(lambda: self.admission.pause(seconds))
+
+    @invariant()
+    def same(self) -> None:
+        s = self.inside(self.admission.statistics)
+        assert s.permits.held == sum(p.count for p in self.permits)
+        assert s.permits.held_bytes == sum(p.size_bytes for p in self.permits)
+        assert s.offered == s.admitted + sum(s.refused.values())
+        assert s.admitted == s.permits.done + s.permits.ignored + s.permits.dropped + len(self.permits)
+
+
+TestDeciding = Deciding.TestCase
+TestDeciding.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
