@@ -35,7 +35,7 @@ def assert_sound(admission: Admission, limit: int, limit_bytes: int | None) -> N
     tokens = s.tokens is None or admission._bucket is None or not admission._bucket.wait_s(head.cost, admission._now())
     fits = held + head.cost <= limit and (limit_bytes is None or held_bytes + head.size_bytes <= limit_bytes)
     assert not (open_ and tokens and (fits or not held)), f"the head sleeps while all it needs is free: {s}"
-    if open_ and not tokens:
+    if open_ and not tokens and (fits or not held):
         assert admission._timer is not None, "the head waits for a token and nobody will wake it"
 
 
