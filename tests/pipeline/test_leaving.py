@@ -203,7 +203,8 @@ def test_a_call_that_cannot_be_ended_is_left_behind_after_close_s_and_named() ->
     run_virtual(scenario())
 
 
-def test_a_function_that_swallows_its_cancellation_is_not_called_again() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_function_that_swallows_its_cancellation_is_not_called_again(fails: bool) -> None:
     async def scenario() -> None:
         calls: list[int] = []
 
@@ -213,10 +214,13 @@ def test_a_function_that_swallows_its_cancellation_is_not_called_again() -> None
                 await asyncio.sleep(100)
             except asyncio.CancelledError:
                 await asyncio.sleep(1)
+            if fails:
+                raise ValueError
             return number
 
+        stage = Stage(swallows, capacity=5, attempts=3, retriable={"exception"})
         async with assert_nothing_leaked():
-            async with Pipeline[int, int]([Stage(swallows, capacity=5)]).run(Numbers()) as run:
+            async with Pipeline[int, int]([stage]).run(Numbers()) as run:
                 await asyncio.sleep(1)
             assert calls == [0]
             assert run.left[:2] == (0, 1)

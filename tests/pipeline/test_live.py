@@ -164,6 +164,39 @@ def test_a_stage_grows_and_shrinks_while_it_runs_and_its_bound_follows() -> None
     run_virtual(scenario())
 
 
+def test_a_worker_that_goes_in_the_tick_in_which_it_is_given_a_batch_passes_it_on() -> None:
+    async def scenario() -> None:
+        asked: list[asyncio.Task[None]] = []
+
+        def weigh(number: int) -> int:
+            if number == 1:  # the batch is complete in this tick: 0 and 1 for the first worker, while 2 waits
+                asked.append(asyncio.ensure_future(run.resize("same", workers=1)))
+            return 1
+
+        stage = Stage(same, workers=2, capacity=5, batching=Batching(max_items=2, weigh=weigh, linger_s=1.0))
+
+        async def three() -> Any:
+            for number in range(3):
+                yield number
+            await asyncio.Event().wait()
+
+        run = Pipeline[int, int]([stage]).run(three())
+        async with assert_nothing_leaked(), run:
+            assert [(await anext(run)).item for _ in range(3)] == [0, 1, 2]
+        assert len(asked) == 1
+
+    run_virtual(scenario())
+
+
+def test_two_resizes_at_once_end_at_the_later_number() -> None:
+    async def scenario() -> None:
+        async with assert_nothing_leaked(), Pipeline[int, int]([Stage(same)]).run(endless()) as run:
+            await asyncio.gather(run.resize("same", workers=4), run.resize("same", workers=5))
+            assert run.statistics().stages[0].workers == 5
+
+    run_virtual(scenario())
+
+
 def test_nonsense_asked_of_a_run_is_refused() -> None:
     async def scenario() -> None:
         async with Pipeline[int, int]([Stage(same)]).run(range(3)) as run:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from headrace.execution import InlinePool, WorkerPool, WorkerStartFailed
-from headrace.flow import Permits
+from headrace.flow import Closed, Permits
 from headrace.flow.testing import assert_nothing_leaked
 from headrace.pipeline import Batching, Failure, Pipeline, Stage
 from pipeline import faults
@@ -170,6 +170,38 @@ def test_a_factory_that_fails_in_a_thread_or_process_is_raised_and_nothing_is_le
             process = Stage(factory=faults.fail_to_load, kind="process", name="p")
             with pytest.raises(WorkerStartFailed, match="not there"):
                 await outcomes_of(Pipeline([Stage(abs), process]), range(3))
+
+    run(scenario())
+
+
+def test_workers_that_were_added_and_never_began_leave_no_thread() -> None:
+    async def scenario() -> None:
+        async with assert_nothing_leaked(), Pipeline[int, int]([Stage(abs)]).run(Numbers()) as outcomes:
+            await outcomes.resize("abs", workers=4)
+            # Left in the same tick: the tasks of the new ones are cancelled before their first step.
+
+    run(scenario())
+
+
+def test_workers_that_are_ready_only_after_the_run_was_closed_are_not_added() -> None:
+    slow, release = threading.Event(), threading.Event()
+
+    def load() -> Any:
+        if slow.is_set():
+            release.wait(LIMIT_S)
+        return abs
+
+    async def scenario() -> None:
+        stage = Stage(factory=load, kind="thread", name="model")
+        async with assert_nothing_leaked():
+            async with Pipeline[int, int]([stage]).run(Numbers()) as outcomes:
+                await anext(outcomes)
+                slow.set()
+                growing = asyncio.ensure_future(outcomes.resize("model", workers=3))
+                await asyncio.sleep(0.02)
+            release.set()
+            with pytest.raises(Closed):
+                await growing
 
     run(scenario())
 
