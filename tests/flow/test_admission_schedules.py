@@ -28,7 +28,7 @@ def assert_sound(admission: Admission, limit: int, limit_bytes: int | None) -> N
     assert held >= 0
     assert held_bytes >= 0
     order = admission._order
-    head = order.peek(admission._now(), s.drain_rate_per_s)
+    head = order.head()
     if head is None or any(not caller.waits for caller in order.everyone()):
         return  # someone was cancelled or timed out, and has not run yet
     open_ = not s.paused_s and all(gate.state.value == "open" for gate, _ in admission._gates)

@@ -249,7 +249,7 @@ class Admission:
     def explain(self) -> str:
         """What goes on, for people: what holds the next one up, and one line per class."""
         now, s = self._now(), self.statistics()
-        head = self._order.peek(now, s.drain_rate_per_s)
+        head = self._order.head()
         first = "nobody waits" if head is None else f"the next one waits because {self._obstacle(head, now).reason}"
         rate = "not known yet" if s.drain_rate_per_s is None else f"{s.drain_rate_per_s:.3g} per s"
         lines = [
@@ -426,21 +426,24 @@ class Admission:
             self._rate.pause(now)  # nobody waits: who leaves now says nothing about how fast it can go
 
     def _arm(self) -> None:
-        """Keeps at most one timer, for a head that waits for time to pass; everything else calls `_serve` itself."""
+        """Keeps at most one timer, for what only time changes; everything else calls `_serve` itself."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        head = self._order.head()
+        if head is None or self._closed:
+            return
         now = self._now()
         wait_s = self._paused_s(now)
-        if self._closed or (not wait_s and self._bucket is None):
-            return
-        head = self._order.peek(now, self._rate.per_s(now))
-        if head is None:
-            return
         if self._bucket is not None:
             wait_s = max(wait_s, self._bucket.wait_s(head.cost, now))
-        if wait_s > 0.0:
+        if wait_s:
             self._rate.pause(now)  # it is held back by the clock, not by those in flight
+        if len(self._order) > 1:  # somebody else may become the head, and need less than this one
+            promotion_s = self._order.next_promotion_s(now, self._rate.per_s(now))
+            if promotion_s is not None:
+                wait_s = min(wait_s or promotion_s, max(promotion_s, self._paused_s(now), _OVER_S))
+        if wait_s:
             self._timer = self._loop.call_later(wait_s, self._serve)
 
     def _paused_s(self, now: float) -> float:

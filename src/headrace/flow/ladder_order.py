@@ -166,19 +166,29 @@ class LadderOrder(Generic[E]):
         self._cost[entry.class_] += entry.cost
 
     def peek(self, now: float, rate_per_s: float | None) -> E | None:
-        """Who is next; None when nobody waits. Promotes whoever is due.
+        """Promotes whoever is due, and says who is next; None when nobody waits.
 
         Args:
             now: the present moment.
             rate_per_s: how much cost is served per second; None when that is not known.
         """
         self._promote(now, rate_per_s)
+        return self.head()
+
+    def head(self) -> E | None:
+        """Who is next as things stand, without a look at the clock."""
         for entry in self._promoted:
             return entry
         for turns in self._turns.values():  # in order of class
             if turns:
                 return turns.peek()
         return None
+
+    def next_promotion_s(self, now: float, rate_per_s: float | None) -> float | None:
+        """How long until somebody is promoted if nothing changes; None when nobody would be."""
+        lead_s = self._lead_s(rate_per_s)
+        due = [oldest.came_at + self._before_promise_s(c, lead_s) for c, oldest in self._oldest_by_class()]
+        return max(0.0, min(due) - now) if due else None
 
     def take(self, entry: E) -> None:
         """Takes out an entry to serve it; its client pays for it."""
@@ -218,15 +228,26 @@ class LadderOrder(Generic[E]):
         self._cost[entry.class_] = self._cost[entry.class_] - entry.cost if line else 0.0
 
     def _promote(self, now: float, rate_per_s: float | None) -> None:
-        lead_s = (sum(self._cost.values()) + 1) / rate_per_s if rate_per_s else None
+        lead_s = self._lead_s(rate_per_s)
         due: list[tuple[float, E]] = []
         for class_, turns in self._turns.items():
-            longest_s = self._bounds[class_].longest_wait_s
-            before_s = longest_s / 2 if lead_s is None else min(lead_s, longest_s)
-            while (oldest := turns.oldest()) is not None and oldest.came_at + longest_s - before_s <= now:
+            before_s = self._before_promise_s(class_, lead_s)
+            while (oldest := turns.oldest()) is not None and oldest.came_at + before_s <= now:
                 turns.take(oldest)
-                due.append((oldest.came_at + longest_s - before_s, oldest))
+                due.append((oldest.came_at + before_s, oldest))
         due.sort(key=lambda pair: pair[0])
         for _, entry in due:
             self._promoted[entry] = None
             self._promoted_cost[entry.class_] += entry.cost
+
+    def _lead_s(self, rate_per_s: float | None) -> float | None:
+        """What it takes to serve all who wait, and one that is being served."""
+        return (sum(self._cost.values()) + 1) / rate_per_s if rate_per_s else None
+
+    def _before_promise_s(self, class_: ServiceClass, lead_s: float | None) -> float:
+        """At which age one of this class is promoted."""
+        longest_s = self._bounds[class_].longest_wait_s
+        return longest_s / 2 if lead_s is None else max(0.0, longest_s - lead_s)
+
+    def _oldest_by_class(self) -> list[tuple[ServiceClass, E]]:
+        return [(c, oldest) for c, turns in self._turns.items() if (oldest := turns.oldest()) is not None]
