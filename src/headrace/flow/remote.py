@@ -172,8 +172,8 @@ class Remote:
             deadline_s: how long the whole may take.
 
         Raises:
-            Expired: the deadline passed before an attempt began, or no further one could begin in time. Its `__cause__`
-                is the error of the last attempt, when there was one.
+            Expired: the deadline passed, or no further attempt could begin in time. Its `__cause__` is the error of the
+                last attempt, when there was one.
             Closed: the permits or the rate were closed.
             Exception: what the last attempt raised.
         """
@@ -218,6 +218,8 @@ class Remote:
                 result = await self._one(attempt, permit, until)
             except Exception as error:
                 failures += 1
+                if isinstance(error, TimeoutError) and self._left_s(until) == 0.0:
+                    raise Expired("the deadline passed during an attempt") from error
                 if failures >= self._policy.attempts or not self._again(error):
                     raise
                 delay_s = self._policy.delay_s(failures, self._rng, self.pause.left_s or None)
