@@ -157,6 +157,18 @@ def test_what_makes_no_sense_is_a_usage_error(arguments: list[str], capsys: pyte
     assert "Usage:" in capsys.readouterr().err
 
 
+def test_the_demo_takes_the_engine_that_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("headrace.toml").write_text('engine = "null"\n')
+    assert app.main(["demo"]) == ExitCode.USAGE
+    assert "the null engine reads nothing" in capsys.readouterr().err
+    monkeypatch.setenv("HEADRACE_ENGINE", "nonsense")
+    assert app.main(["demo"]) == ExitCode.USAGE
+    assert "no engine is called 'nonsense'" in capsys.readouterr().err
+
+
 def test_a_report_of_nothing_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = app.main(["report", "--workspace", str(tmp_path / "none"), "-o", str(tmp_path / "r.html")])
     assert code == ExitCode.USAGE

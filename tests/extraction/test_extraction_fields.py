@@ -190,3 +190,40 @@ def test_half_cents_and_cash_rounding_stay_inside_the_tolerance() -> None:
         "CHANGE | RM 0.50",
     )
     assert all(c.passed for c in fields.checks if c.id in ("cash", "rounding", "items"))
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("Tankhof Nordring", ("Kastanienallee 12", "10437 Berlin", "Tel. 030 555 01 73", "Zapfsäule 5")),
+        ("Macken Vid Bron", ("Asögatan 91", "116 46 Stockholm", "Org.nr 556999-0114", "Pump 2")),
+        ("Clifton Road Garage", ("27 Welsh Back", "Bristol BS1 4ND", "VAT No. GB 999 9999 73", "Pump 3")),
+        ("Estación de Servicio Levante", ("Calle de la Paz 31", "46001 Valencia", "NIF B98765432", "Surtidor 6")),
+        ("Hôtel de la Saône", ("8 rue des Tanneurs, 69002 Lyon", "Client: A. Modele | Chambre 612")),
+        ("Taxi Mälaren", ("Asögatan 91", "116 46 Stockholm", "Från: Centralen", "Till: Flygplatsen")),
+    ],
+)
+def test_a_street_with_a_number_a_pump_and_a_client_are_no_merchant(name: str, head: tuple[str, ...]) -> None:
+    assert read(name, *head, "Espresso | 2,50", "Torte | 7,50", "TOTAL | 10,00").merchant.name.value == name
+
+
+def test_a_name_that_ends_in_a_number_is_no_street_when_it_says_its_trade() -> None:
+    rows = ("tan chay yee", "Corner Mart 24", "81620 Pengerang, Johor", "BREAD | 4.00", "MILK | 4.00", "TOTAL | 8.00")
+    assert read(*rows).merchant.name.value == "Corner Mart 24"
+
+
+@pytest.mark.parametrize("evidence", ["Minato-ku, Tokyo 105-0004", "T1234567890123"])
+def test_a_bare_yen_sign_is_japanese_with_an_address_or_an_invoice_number_and_its_tax_is_read(evidence: str) -> None:
+    rows = ("Pen | 180", "3 x Hagaki | 270", "TOTAL | ¥2,250", "Cash | 3,000", "Change | 750", "incl. 10% Tax | 205")
+    fields = read("Hoshi Bunguten", evidence, "Date: 2026/07/01", *rows)
+    assert (fields.currency.value, fields.tax_amount.value) == ("JPY", Decimal(205))
+    assert read("Hoshi Bunguten", *rows).currency.value is None, "it could be yuan"
+
+
+def test_the_total_is_before_the_tip_and_payable_is_what_was_paid() -> None:
+    rows = ("Burger | 74.14", "Tax | 6.58", "TOTAL | 80.72", "Tip | 14.53", "Amount paid | $95.25")
+    fields = read("Harbor Grill", "12 Main Street", "Boston, MA 02110", *rows)
+    assert (fields.tax_inclusive_amount.value, fields.payable_amount.value) == (Decimal("80.72"), Decimal("95.25"))
+    assert next(c for c in fields.checks if c.id == "tip").passed
+    french = read("Bistro", "TOTAL TTC | 73,51", "Pourboire | 6,00", "Montant réglé | 79,51 €", "dont 20% TVA | 12,25")
+    assert (french.tax_inclusive_amount.value, french.payable_amount.value) == (Decimal("73.51"), Decimal("79.51"))

@@ -130,6 +130,18 @@ def test_a_field_is_below_its_floor_when_more_are_wrong_than_it_allows(wrong: in
     assert score(lines, truths).below_floor == below
 
 
+@pytest.mark.parametrize(("total", "wrong"), [(52, 5), (52, 6), (3, 1), (3, 2), (1, 1)])
+def test_a_share_below_the_floor_that_is_shown_is_below_the_floor(total: int, wrong: int) -> None:
+    truths = [Truth(f"receipt-{n}.jpg", total=Decimal(n)) for n in range(1, total + 1)]
+    lines = [
+        receipt(source={"uri": truth.file}, payable_amount={"value": "0" if at < wrong else str(truth.total)})
+        for at, truth in enumerate(truths)
+    ]
+    found = score(lines, truths)
+    share, floor = next(row[3:] for row in found.rows() if row[0] == "total")
+    assert (float(share[:-1]) < float(floor[:-1]) - 0.5) is bool(found.below_floor), "half a point is rounding"
+
+
 def test_one_may_be_wrong_however_few_there_are() -> None:
     truths = [Truth("receipt-1.jpg", total=Decimal(1))]
     assert score([receipt()], truths).below_floor == ()

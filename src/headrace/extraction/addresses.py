@@ -17,12 +17,20 @@ _STREET = re.compile(
 _PLACE = re.compile(
     r"(?i)\b(?:selangor|johor|kuala lumpur|penang|pulau pinang|perak|kedah|melaka|sabah|sarawak|pahang|kelantan|terengganu|perlis|negeri sembilan|"
     r"putrajaya|malaysia|petaling jaya|shah alam|klang|subang|cheras|kepong|singapore|new zealand|auckland|deutschland|france|espa[nñ]a|italia|nederland|polska|usa|"
-    r"w\.?\s?p\.?|d\.?e\.?|darul (?:ehsan|takzim|ridzuan))\b"
+    r"w\.?\s?p\.?|d\.\s?e\b\.?|darul (?:ehsan|takzim|ridzuan))\b"
 )
 _POSTCODE = re.compile(
     r"(?<![\d./-])(?:\d{5}|\d{2}-\d{3}|\d{4}\s?[A-Z]{2}|[A-Z]{1,2}\d[\dA-Z]?\s?\d[A-Z]{2}|\d{4}-\d{3})(?![\d./-])"
 )
 _HOUSE = re.compile(r"(?i)^\W*(?:n[o0]\b\.?|lot\b|unit\b|\d{1,4}[a-z]?\s?[,-])")
+_STREET_AND_NUMBER = re.compile(  # every word ends before the next one can begin: no row takes long
+    r"(?i)^\W*(?:\d{1,4}[a-z]?,?\s+[^\W\d_][\w'.-]*(?:\s[^\W\d_][\w'.-]*){0,3}|"
+    r"[^\W\d_]+(?:[ .'-]{1,2}[^\W\d_]+){0,4}[ .]{0,2}\d{1,4}(?:-\d{1,3}){0,2}\s?[a-z]?)\W*$"
+)
+_TOWN = re.compile(
+    r"(?<![\d./-])(?:\d{5}|\d{2}-\d{3}|\d{4}\s?[A-Z]{2}|\d{3}\s\d{2}|\d{4}-\d{3}|[1-9]\d{3})\s+[^\W\d_]{3,}|"
+    r"[^\W\d_]{3,}\s*,?\s+(?:[A-Z]{1,2}\d[\dA-Z]?\s?\d[A-Z]{2}|(?:[A-Z]{2}\s+)?\d{5}|\d{3}-\d{4})\W*$"
+)
 _STOP = re.compile(
     r"(?i)\b(?:tel|te1|fax|phone|ph|hotline|gst|sst|vat|nip|btw|kvk|tax|invoice|receipt|cashier|date|time|bill|www|e-?mail|co\.?\s?(?:reg\.?\s?)?no|company no|company reg|roc|reg\.? no|"
     r"order|table|cash sale|member|customer|document|paragon|p\.? ?iva|nif|cif|siret|counter|terminal|shopping hours|operat\w*|sold to|bill to|tax inv|doc\.? no|"
@@ -38,6 +46,11 @@ def is_address(text: str) -> bool:
     if _POSTCODE.search(text) and re.search(r"[^\W\d_]{3,}", text):
         return True
     return bool(_HOUSE.match(text) and re.search(r"[^\W\d_]{3,}", text)) or bool(_PLACE.fullmatch(text.strip(" .,")))
+
+
+def is_street_above_town(text: str, following: str) -> bool:
+    """True for a few words with a house number, above a row with a postcode: `Kastanienallee 12`, `27 Welsh Back`."""
+    return bool(_STREET_AND_NUMBER.match(text)) and bool(_TOWN.search(following))
 
 
 def reads_like_place(text: str) -> bool:

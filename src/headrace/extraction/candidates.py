@@ -110,6 +110,7 @@ def add_proofs(
     discounts = {abs(f.value) for f in by_kind(figures, Kind.DISCOUNT)} | {ZERO}
     subtotals = {f.value for f in by_kind(figures, Kind.SUBTOTAL)}
     tips = {f.value for f in by_kind(figures, Kind.TIP)} - {ZERO}
+    tip_row = max((f.row.index for f in by_kind(figures, Kind.TIP)), default=0)
     paid = {f.value for f in by_kind(figures, Kind.CARD)}
     given = tendered.value - change.value if tendered is not None and change is not None else None
     if given is not None and given > 0 and given not in candidates:
@@ -159,7 +160,9 @@ def add_proofs(
         if rounding and (value - rounding in candidates or value + abs(rounding) in candidates):
             c.score += 0.8
         if tips and any(s + t == value for s in candidates for t in tips):
-            c.score += 1.5
+            # Printed below the tip, it is what was paid, whatever adds up to the bill above.
+            below = c.figure is not None and c.figure.row.index > tip_row
+            c.score += 4.0 if below else 1.5
             c.proofs.append("bill plus tip")
 
 

@@ -56,7 +56,18 @@ def check(fields: ReceiptFields, *, today: dt.date) -> tuple[Check, ...]:
             ("tax_exclusive_amount", "tax_amount", "tax_inclusive_amount"),
             "net plus tax, and the total",
         )
-    if payable is not None and gross is not None and rounding is not None:
+    tip = fields.tip_amount.value
+    if payable is not None and gross is not None and tip is not None and payable == gross + tip:
+        compare(
+            "tip",
+            "warn",
+            gross + tip,
+            payable,
+            unit,
+            ("tax_inclusive_amount", "tip_amount", "payable_amount"),
+            "total plus tip, and what was paid",
+        )
+    elif payable is not None and gross is not None and rounding is not None:
         compare(
             "rounding",
             "warn",

@@ -70,7 +70,9 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
     totals = find_totals(figures, items.total, likely, whole_units=whole_units)
     items = _reconciled(items, figures, totals)
     payable = totals.payable.value if totals.payable else None
-    taxes = find_taxes(numbers, figures, totals.gross, subtotal=totals.subtotal, items_sum=items.total)
+    taxes = find_taxes(
+        numbers, figures, totals.gross, subtotal=totals.subtotal, items_sum=items.total, whole_units=whole_units
+    )
     chosen = choose_date(dates, rows, origin, spoken, today)
 
     fields = ReceiptFields(

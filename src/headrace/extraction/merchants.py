@@ -15,7 +15,7 @@ from itertools import pairwise
 from statistics import median
 
 from headrace.documents.text import Polygon
-from headrace.extraction.addresses import is_address, reads_like_place
+from headrace.extraction.addresses import is_address, is_street_above_town, reads_like_place
 from headrace.extraction.rows import Row, fold
 
 _LEGAL = re.compile(
@@ -29,7 +29,7 @@ _WEAK_LEGAL = re.compile(r"(?i)^(?:AG|AB|KG|SA|SAS|SL|SB|BV|OU|SIA)$")
 _TRADE = re.compile(
     r"(?i)\b(?:restaurants?|restoran|restaurante|ristorante|caf[eé]|kopitiam|coffee|bakery|bakeries|confectionery|mart|market|supermarkt|supermarket|"
     r"hypermarket|supermercado|supermarch[eé]|sklep|store|stores|shop|hardware|trading|enterprise|electrical|stationery|stationers?|books?|pharmacy|"
-    r"farmasi|apotheke|pharmacie|farmacia|apteka|clinic|klinik|hotel|bar|pub|bistro|pizza|pizzeria|sushi|house|kitchen|services?|motors?|petrol|"
+    r"farmasi|apotheke|pharmacie|farmacia|apteka|clinic|klinik|h[oô]tel|garage|taxi|bar|pub|bistro|pizza|pizzeria|sushi|house|kitchen|services?|motors?|petrol|"
     r"petroleum|station|marketing|holdings?|industries|furniture|fashion|boutique|salon|spa|gym|foods?|frozen|seafood|gift|gallery|auto|"
     r"perniagaan|kedai|pasaraya|pasar raya|pasar|syarikat|restaurants|bazar|center|centre|company|co\.|group|sdn|mini ?market|wholesale|cash & carry|"
     r"b[aä]ckerei|metzgerei|gasthaus|boulangerie|panader[ií]a|drogerie|baumarkt|tankstelle|station service|libreria|librairie|bookstore|toys|club)\b"
@@ -67,6 +67,14 @@ _LETTERS = re.compile(r"[^\W\d_]")
 _MONEY = re.compile(r"\d[.,]\d{2}(?!\d)|[€$£¥₹]\s?\d")
 _TRADE_THEN_BRACKET = re.compile(_TRADE.pattern + r"\w?\s*\(")
 _CUSTOMER = re.compile(r"(?i)^\W*(?:bill to|sold to|customer|deliver to|ship to|attn|m/s|kunde|client|klant)\b")
+_ADDRESSEE = re.compile(
+    r"(?i)^\W*(?:client[ea]?|customer|guest|kunde|gast|hu[eé]sped|ospite|klant|klient|g[aä]st|kund|passenger|fahrgast|from|to|fr[aå]n|till|von|"
+    r"nach|van|naar|desde|hasta|od|do|da|di|de|bill to|sold to|ship to)\s*:"
+)
+_THING_AND_NUMBER = re.compile(
+    r"(?i)^\W*(?:surtidor|pump|zapfs[aä]ule|pompe|pompa|pomp|distributore|dystrybutor|stanowisko|bomba|table|tisch|mesa|tavolo|tafel|stolik|bord|"
+    r"room|zimmer|chambre|habitaci[oó]n|camera|kamer|pok[oó]j|rum|till|kasse|kassa|kasa|caisse|cassa|caja|reji)\W*(?:n[ro°]\W*)?\d{1,4}\W*$"
+)
 _INVOICE_HEADING = re.compile(r"(?i)\binv[o0q]ice\b|\bresit\b|\breceipt\b")
 _COLUMNS = re.compile(
     r"(?i)\b(?:qty|0ty|quantity|item|items|desc\w*|price|u/?price|amount|amt|ant|total|code|disc|tax|u\.p|rm|artikel|menge|preis|prix|precio|importe|cant)\b"
@@ -191,6 +199,8 @@ def _score(
     legal = legal_form(text)
     if letters < 2 or (_REGISTRATION.match(text) and digits >= 4):
         return -5.0, False
+    if _THING_AND_NUMBER.match(row.text) or _ADDRESSEE.match(row.text):
+        return -5.0, False
     score = 0.0
     if letters < 3:
         score -= 1.5
@@ -210,8 +220,11 @@ def _score(
         score -= 2.5 if not legal else 0.0
     if _BARE_PHONE.search(text) or _PHONE.search(text) or _TAX_ID.search(text):
         score -= 3.0
+    below = [r.text for r in head[at + 1 : at + 3]]
     if is_address(text) and not legal:
         score -= 3.0 if not trade else 1.5
+    elif at > 0 and below and not legal and not trade and is_street_above_town(text, below[0]):
+        score -= 3.0
     elif not legal and not trade and (reads_like_place(text) or text.count(",") > 1):
         score -= 1.5
     if digits * 2.5 > letters and not legal:
@@ -228,7 +241,8 @@ def _score(
         score += min(1.0, (row.height / usual - 1.0) * 0.8)
     if at + 1 < len(head):
         following = head[at + 1].text
-        if _REGISTRATION.match(following) or is_address(following) or _TAX_ID.search(following):
+        street = len(below) > 1 and is_street_above_town(*below)
+        if _REGISTRATION.match(following) or is_address(following) or street or _TAX_ID.search(following):
             score += 0.8
     if at == 0:
         score += 0.2

@@ -18,6 +18,8 @@ _EVIDENCE: tuple[tuple[str, float, str, str], ...] = (
     ("VN", 1.2, r"(?i)\bVND\b|h[oó]a\s+(?:đ)?ơ?on\b|\bTHU GTGT\b|\bTI[EÊÉ]N\s+(?:M[AĂÄ]T|KH[AÁ]CH|TR[AÀÄ])|\bNg[aà]y b[aá]n\b|\bMST\b", "Vietnamese words"),
     ("TH", 1.2, r"[\u0e00-\u0e7f]{3,}|(?i:\bBANGKOK\b)", "Thai script"),
     ("JP", 1.4, r"[\u3040-\u30ff]{2,}|\d円", "Japanese script"),
+    ("JP", 1.2, r"(?<![A-Z0-9])T\d{13}(?!\d)|登録番号", "Japanese invoice registration number"),
+    ("JP", 0.8, r"(?i)[,\s](?:TOKYO|OSAKA|KYOTO|YOKOHAMA|NAGOYA|SAPPORO|FUKUOKA|KOBE)\s*,?\s*(?:\d{3}-\d{4}|JAPAN)|〒\s?\d{3}-?\d{4}|\b[a-z]{3,}-(?:ku|shi),", "Japanese address"),
     ("KR", 1.4, r"[\uac00-\ud7af]{2,}", "Korean script"),
     ("DE", 1.0, r"(?i)\bMwSt\b|\bUSt-?Id|\bSteuer-?Nr|\bGmbH\b|\bDeutschland\b|\bPFAND\b|stra(?:ß|ss)e\b|\bDE\s?\d{9}\b", "German words"),
     ("AT", 1.2, r"(?i)\bATU\s?\d{8}\b|\b[ÖO]sterreich\b", "Austrian tax number"),

@@ -54,13 +54,14 @@ def find_taxes(
     *,
     subtotal: Figure | None,
     items_sum: Decimal | None,
+    whole_units: bool = False,
 ) -> Taxes:
-    """The tax of the document, checked against its total where there is one."""
-    lines = _lines(rows, figures, total)
+    """The tax of the document, checked against its total where there is one; `whole_units` as for `find_totals`."""
+    lines = _lines(rows, figures, total, whole_units)
     nets = [f for f in figures if f.kind is Kind.NET and f.amount.marked and f.value >= 0]
     candidates: list[tuple[float, Decimal, Figure | None]] = []
     for f in figures:
-        if f.kind not in (Kind.TAX, Kind.TAX_TOTAL) or f.label is None or not _money(f) or f.value < 0:
+        if f.kind not in (Kind.TAX, Kind.TAX_TOTAL) or f.label is None or f.value < 0 or not _money(f, whole_units):
             continue
         score = (
             (4.0 if f.kind is Kind.TAX_TOTAL else 3.2)
@@ -100,8 +101,9 @@ def find_taxes(
     return Taxes(value, figure, net_value, net_figure, lines, included, confirmed, tuple(others.items())[:6])
 
 
-def _money(f: Figure) -> bool:
-    return f.amount.marked or (f.value == 0 and f.last)
+def _money(f: Figure, whole_units: bool) -> bool:
+    """Whether it is an amount: where there are no cents, a bare `205` at the end of its row is one."""
+    return f.amount.marked or (f.last and (whole_units or f.value == 0))
 
 
 def _fits(
@@ -153,13 +155,16 @@ def _sum_of_lines(lines: Sequence[TaxLine]) -> Decimal | None:
     return sum(amounts, ZERO) if amounts and any(line.taxable_amount is not None for line in lines) else None
 
 
-def _lines(rows: Sequence[RowNumbers], figures: Sequence[Figure], total: Decimal | None) -> tuple[TaxLine, ...]:
+def _lines(
+    rows: Sequence[RowNumbers], figures: Sequence[Figure], total: Decimal | None, whole_units: bool
+) -> tuple[TaxLine, ...]:
     """Rows that hold a rate and the amounts that go with it."""
     found: dict[tuple[Decimal, Decimal | None], TaxLine] = {}
     grouped = by_row(figures)
     for entry in rows:
         mine = [f for f in grouped.get(entry.row.index, []) if f.position == "right"]
-        money = [f.value for f in mine if f.amount.marked and f.value >= 0]
+        # Without cents, the amounts of a table need no mark either.
+        money = [f.value for f in mine if (f.amount.marked or (whole_units and f.tax_table)) and f.value >= 0]
         if not money:
             continue
         percents = [_number(n.groups, n.marks) for n in entry.numbers if n.percent]

@@ -33,6 +33,7 @@ _EXCLUDED = (
     Kind.DEPOSIT,
     Kind.ROUNDING,
 )
+_BILL = (Kind.TOTAL, Kind.GROSS, Kind.PAYABLE, Kind.ROUNDED_TOTAL)
 # Symbols that engines read as a digit: $ as 5 or 8, £ and € as 6 or 3, the yen sign as 4.
 _SYMBOLS_LIKE_DIGITS = ("$", "€", "£", "¥", "US$", "NZ$")
 LOWEST_SCORE = 2.0
@@ -90,7 +91,8 @@ def find_totals(
     best = ranked[0] if ranked and ranked[0].score >= LOWEST_SCORE else None
     if best is not None and rounding_value and best.figure is not None:
         best = _after_rounding(best, candidates, rounding, rounding_value, tendered, change)
-    gross, gross_figure = _gross(best, candidates, rounding_value)
+    tip = _pick(figures, Kind.TIP)
+    gross, gross_figure = _gross(best, candidates, rounding_value, tip.value if tip else ZERO)
     losers = _losers(best, ranked, figures, items_sum, tendered, change)
     runner_up = next((c.score for c in ranked if best is not None and c.value != best.value), 0.0)
     return Totals(
@@ -104,7 +106,7 @@ def find_totals(
         rounding,
         rounding_value,
         _pick(figures, Kind.DISCOUNT),
-        _pick(figures, Kind.TIP),
+        tip,
         _pick(figures, Kind.SERVICE),
         subtotal,
         _pick(figures, Kind.DEPOSIT),
@@ -205,11 +207,14 @@ def _after_rounding(
 
 
 def _gross(
-    best: Candidate | None, candidates: dict[Decimal, Candidate], rounding: Decimal | None
+    best: Candidate | None, candidates: dict[Decimal, Candidate], rounding: Decimal | None, tip: Decimal
 ) -> tuple[Decimal | None, Figure | None]:
-    """The total before rounding, with the amount it was read from (None where it is worked out)."""
+    """The total before tip and rounding, with the amount it was read from (None where it is worked out)."""
     if best is None:
         return None, None
+    bill = candidates.get(best.value - tip) if tip > 0 else None
+    if bill is not None and bill.figure is not None and bill.figure.kind in _BILL:
+        return bill.value, bill.figure
     if not rounding:
         return best.value, best.figure
     for signed in (rounding, -rounding):

@@ -126,7 +126,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
     (
         Kind.PAID,
         r"(?:amount|amt|total|total amount) paid|paid(?: amount| amt)?|payment(?: amount| amt| received)?|total payment|bezahlt|betaald|"
-        r"paye|regle|pagado|pagato|pago|importo pagato|importe pagado|zaplacono|dibayar|oplacono|оплачено|сплачено",
+        r"paye|regle|montant (?:paye|regle)|pagado|pagato|pago|importo pagato|importe pagado|zaplacono|dibayar|oplacono|оплачено|сплачено",
     ),
     (
         Kind.SUBTOTAL,
