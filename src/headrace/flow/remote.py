@@ -27,6 +27,9 @@ from headrace.flow.waiters import WaitLine
 
 T = TypeVar("T")
 
+# As in `headrace.flow.rate`: a wait this short is over, because float seconds are only so exact.
+_OVER_S = 1e-8
+
 
 class BackPressure(FlowError):
     """The remote asked for less: raise it from an attempt for a 429, or for a 503 that carries a Retry-After.
@@ -57,7 +60,7 @@ class Pause:
     def left_s(self) -> float:
         """How long it still lasts; 0.0 when it is over."""
         left_s = self._until - self._now()
-        return left_s if left_s > 1e-8 else 0.0
+        return left_s if left_s > _OVER_S else 0.0
 
     @property
     def waiting(self) -> int:
@@ -281,7 +284,10 @@ class Remote:
         return isinstance(error, BackPressure) or self._worth_another(error)
 
     def _left_s(self, until: float | None) -> float | None:
-        return None if until is None else max(0.0, until - self._clock.now())
+        if until is None:
+            return None
+        left_s = until - self._clock.now()
+        return left_s if left_s > _OVER_S else 0.0
 
 
 def _end(permit: Permit, ending: Ending) -> None:
