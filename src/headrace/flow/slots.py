@@ -157,12 +157,14 @@ class Slots(Generic[T]):
 
     def put(self, item: T, sender_closed: bool) -> bool:
         """Puts an item in now, or returns False; see `Sender.try_send`."""
-        if self.room >= 0 and len(self.buffer) >= self.capacity - self.reserved:  # open, and nothing but full
-            if not sender_closed and not self.threads.spare:
-                return False
         weigh = self.weigh
-        weight = 0
-        if weigh is not None:
+        if weigh is None:
+            weight = 0
+            if 0 <= self.room <= len(self.buffer) and not (
+                self.receivers_waiting or sender_closed or self.threads.spare
+            ):
+                return False  # open, and nothing but full
+        else:
             weight = weigh(item)
             if len(self.buffer) < self.weighed_room and not sender_closed and weight >= 0:
                 total = self.weight + weight
@@ -180,7 +182,8 @@ class Slots(Generic[T]):
         # Slots that threads hold in advance and do not use come home before anybody waits for room.
         if not self._fits(weight) and not (self.threads.spare and self.threads.reclaim() and self._fits(weight)):
             return False
-        self._append(item, weight)
+        self.reserved += 1
+        self.fill(item, 0, weight)
         return True
 
     def put_many(self, items: Sequence[T], start: int, sender_closed: bool) -> int:
@@ -239,10 +242,17 @@ class Slots(Generic[T]):
             self.weight -= reserved_weight
         if self.closed:
             raise Closed("the channel was closed while its room was being filled", item=item)
-        self._append(item, weight)
+        if not self._fresh:
+            self._stamp()
+        self.buffer.append(item)
+        if self.weigh is not None:
+            self._weights.append(weight)
+            self.weight += weight
+        if self.receivers_waiting:
+            self.receivers_line.advance(1)
         if weight < reserved_weight:
             self.senders_line.advance()
-            self.settle()
+        self.settle()
 
     def need_of(self, items: Sequence[T], start: int) -> Room:
         """What a sender of many waits for: as much as it can use, or room for the next item where items differ."""
@@ -260,9 +270,14 @@ class Slots(Generic[T]):
         return need.have
 
     def fill_spare(self, items: Sequence[T]) -> None:
-        """Fills as many of the slots that were set aside for threads."""
-        self.reserved -= len(items)
-        self._extend(items)
+        """Fills as many of the slots that threads were given."""
+        if self._plain:
+            self.reserved -= len(items)
+            self._extend(items)
+            return
+        for item in items:
+            weight = self.weight_of(item)
+            self.fill(item, weight, weight)
 
     def unreserve(self, need: Room) -> None:
         """Gives room back that will not be filled."""
@@ -318,17 +333,6 @@ class Slots(Generic[T]):
             self.reserved -= 1
             self.reserved_weight -= need
             self.weight -= need
-
-    def _append(self, item: T, weight: int) -> None:
-        if not self._fresh:
-            self._stamp()
-        self.buffer.append(item)
-        if self.weigh is not None:
-            self._weights.append(weight)
-            self.weight += weight
-        if self.receivers_waiting:
-            self.receivers_line.advance(1)
-        self.settle()
 
     def _extend(self, items: Sequence[T]) -> None:
         if not self._fresh:

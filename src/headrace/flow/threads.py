@@ -1,9 +1,10 @@
 """The door through which other threads send into a channel.
 
 A thread that had to ask the event loop for every item would wait for two thread switches each time. So the loop hands
-this door a few slots in advance (they count as reserved, so the bound of the channel stays exact), and a thread that
+this door the free slots in advance (they count as reserved, so the bound of the channel stays exact), and a thread that
 finds one puts its item into the inbox and goes on; one call into the loop then brings in a whole burst. A thread that
-finds none waits in the same line as everybody else. Slots that are not used go back as soon as someone waits for room.
+finds none waits in the same line as everybody else. Slots that are not used go back as soon as someone waits for room;
+after that the door takes only half of the free ones, until it had its way undisturbed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from itertools import repeat, starmap
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.flow.errors import Closed, Expired, Refusal
@@ -31,7 +35,8 @@ _LOOP_GONE_CHECK_S = 1.0
 
 class _State(enum.Enum):
     WAITS = enum.auto()
-    ENDED = enum.auto()  # accepted or refused, by the loop
+    GRANTED = enum.auto()  # a slot is the thread's
+    REFUSED = enum.auto()
     WITHDRAWN = enum.auto()  # given up, by the thread
 
 
@@ -45,141 +50,178 @@ class _Ticket(Generic[T]):
         self.weight = weight
         self.state = _State.WAITS
         self.refusal: Exception | None = None
-        self.settled = threading.Event()
+        self.settled = threading.Lock()  # taken until the answer is there; an Event would be three times as dear
+        self.settled.acquire()
         self.waiter: Waiter | None = None
-
-    def settle(self, refusal: Exception | None) -> None:
-        if isinstance(refusal, Refusal):
-            refusal.item = self.item
-        self.refusal = refusal
-        self.settled.set()
 
 
 class ThreadDoor(Generic[T]):
-    """Takes items from threads into the slots of one channel. `send` is for threads, the rest for the loop."""
+    """Takes items from threads into the slots of one channel. `send` is for threads, the rest for the loop.
+
+    A slot that the loop gives the threads is reserved in the channel. It is spare, or lent to one ticket, or its item
+    is in the inbox or about to be; `_fill` brings the item in.
+
+    The way of an item that finds a spare slot takes no lock: a lock would cost as much as all of the rest. It relies on
+    three orders instead, each step being atomic: an item is put in before `_called` is read, and `_called` is cleared
+    before the inbox is read, so no item is left in it unseen; and `_closed` is read after the item was put in, and set
+    before the inbox is read for the last time, so a thread that finds it set knows that it must look for its item.
+    """
 
     def __init__(self, slots: Slots[T], loop: asyncio.AbstractEventLoop) -> None:
         self._slots = slots
         self._loop = loop
         self._loop_thread = threading.get_ident()
-        self._lock = threading.Lock()  # guards everything below; held for a few lines only
-        self.spare = 0  # slots that were reserved in advance for whoever comes
-        self._inbox: deque[T] = deque()  # accepted; never more than were spare
-        self._tickets: deque[_Ticket[T]] = deque()  # not seen by the loop yet; one per blocked thread at most
+        self.spare: deque[None] = deque()  # slots for whoever comes: who pops one has it
+        self._inbox: deque[T] = deque()  # accepted; no more than there are slots for
+        self._given = 0  # slots with the threads: spare, lent, on the way, in the inbox; counted by the loop
         self._called = False  # the loop was asked to come, and has not come yet
         self._closed = False
+        self._disturbed = False  # others wanted the slots that were given
+        self._lock = threading.Lock()  # guards the two below, and taking an item back
+        self._tickets: list[_Ticket[T]] = []  # not seen by the loop yet; one per blocked thread at most
+        self._lent: dict[_Ticket[T], int] = {}  # granted to a thread that has not woken yet, with their weight
 
     def send(self, item: T, deadline_s: float | None) -> None:
         """See `Sender.send_blocking`."""
-        if threading.get_ident() == self._loop_thread and not self._loop.is_closed():
+        if get_ident() == self._loop_thread and not self._loop.is_closed():
             raise RuntimeError("send_blocking in the thread of the event loop would wait for itself; use send")
-        weight = self._slots.weight_of(item)
-        ticket: _Ticket[T] | None = None
-        with self._lock:
-            if self._closed:
-                raise Closed("the channel is closed", item=item)
-            if not self._called:
-                self._call(self._come, item)
-                self._called = True
-            if self.spare:
-                self.spare -= 1
-                self._inbox.append(item)
-            else:
-                ticket = _Ticket(item, weight)
-                self._tickets.append(ticket)
-        if ticket is not None:
-            self._wait(ticket, deadline_s)
+        try:
+            self.spare.pop()
+        except IndexError:
+            self._send_by_ticket(_Ticket(item, self._slots.weight_of(item)), deadline_s)
+            return
+        self._inbox.append(item)
+        if self._closed:
+            self._take_back(item)
+        elif not self._called:
+            self._call(item)
 
     def reclaim(self) -> bool:
         """Gives the spare slots back to the channel; whether there were any."""
-        if not self.spare:  # only the loop adds to it, so 0 stays 0
-            return False
-        with self._lock:
-            count, self.spare = self.spare, 0
-        self._slots.set_aside(-count)
+        count = 0
+        with suppress(IndexError):
+            while True:
+                self.spare.pop()
+                count += 1
+        if count:
+            self._disturbed = True
+            self._given -= count
+            self._slots.set_aside(-count)
         return count > 0
 
     def close(self) -> None:
         """Brings in what was accepted and refuses the rest."""
         with self._lock:
             self._closed = True
-        self._come()
+            lent, self._lent = self._lent, {}
         self.reclaim()
+        self._fill()
+        for weight in lent.values():
+            self._slots.unreserve(weight)
+        self._slots.set_aside(len(lent) - self._given)  # the rest is with threads that will see that it is closed
+        self._given = 0
+        self._come()
 
     def _come(self) -> None:
-        with self._lock:
-            self._called = False
-            items, tickets = list(self._inbox), list(self._tickets)
-            self._inbox.clear()
-            self._tickets.clear()
+        self._called = False
+        if not self._closed:
+            self._fill()
+        if self._tickets:
+            with self._lock:
+                tickets, self._tickets = self._tickets, []
+            for ticket in tickets:
+                self._line_up(ticket)
+        self._give_spare()
+
+    def _fill(self) -> None:
+        items = list(starmap(self._inbox.popleft, repeat((), len(self._inbox))))
         if items:
+            self._given -= len(items)
             self._slots.fill_spare(items)
-        for ticket in tickets:
-            self._line_up(ticket)
-        self._spare_some()
 
     def _line_up(self, ticket: _Ticket[T]) -> None:
         if self._closed:
             self._refuse(ticket, Closed("the channel is closed"))
         elif self._slots.admit_now(ticket.weight):
-            self._accept(ticket)
+            self._grant(ticket)
         else:
             ticket.waiter = self._slots.line_up(ticket.weight)
-            ticket.waiter.add_done_callback(partial(self._granted, ticket))
+            ticket.waiter.add_done_callback(partial(self._answer, ticket))
 
-    def _granted(self, ticket: _Ticket[T], waiter: Waiter) -> None:
+    def _answer(self, ticket: _Ticket[T], waiter: Waiter) -> None:
         if waiter.cancelled():
             return  # withdrawn
         refusal = waiter.result()
         if refusal is not None:
             self._refuse(ticket, refusal())
         else:
-            self._accept(ticket)
-            self._spare_some()
+            self._grant(ticket)
+            self._give_spare()
 
-    def _accept(self, ticket: _Ticket[T]) -> None:
-        """Ends a ticket for which a slot is reserved."""
-        if not self._decide(ticket):
-            self._slots.unreserve(ticket.weight)
-            return
-        try:
-            self._slots.fill(ticket.item, ticket.weight, ticket.weight)
-        except Closed as refusal:
-            ticket.settle(refusal)
+    def _grant(self, ticket: _Ticket[T]) -> None:
+        """Gives a thread the slot that is reserved for it. It puts its item in when it wakes, and goes on with more."""
+        with self._lock:
+            granted = ticket.state is _State.WAITS and not self._closed
+            if granted:
+                ticket.state = _State.GRANTED
+                self._lent[ticket] = ticket.weight
+                self._given += 1
+        if granted:
+            ticket.settled.release()
         else:
-            ticket.settle(None)
+            self._slots.unreserve(ticket.weight)
+            self._refuse(ticket, Closed("the channel is closed"))
 
     def _refuse(self, ticket: _Ticket[T], refusal: Exception) -> None:
-        if self._decide(ticket):
-            ticket.settle(refusal)
-
-    def _decide(self, ticket: _Ticket[T]) -> bool:
         with self._lock:
             if ticket.state is not _State.WAITS:
-                return False
-            ticket.state = _State.ENDED
-            return True
+                return
+            ticket.state = _State.REFUSED
+        ticket.refusal = refusal
+        ticket.settled.release()
 
-    def _spare_some(self) -> None:
-        """Sets half of the free room aside for the threads, unless someone waits for it or it cannot be counted."""
+    def _give_spare(self) -> None:
+        """Gives the free room to the threads, unless someone waits for it or it cannot be counted."""
         slots = self._slots
         if slots.senders_waiting or slots.weight_capacity is not None or self._closed:
             return
-        count = (slots.capacity - slots.reserved - len(slots.buffer)) // 2
+        count = slots.capacity - slots.reserved - len(slots.buffer)
+        if self._disturbed:
+            self._disturbed = False
+            count //= 2
         if count > 0:
             slots.set_aside(count)
-            with self._lock:
-                self.spare += count
+            self._given += count
+            self.spare.extend(repeat(None, count))
+
+    def _send_by_ticket(self, ticket: _Ticket[T], deadline_s: float | None) -> None:
+        with self._lock:
+            if self._closed:
+                raise Closed("the channel is closed", item=ticket.item)
+            self._tickets.append(ticket)
+        if not self._called:
+            self._call(ticket.item)
+        self._wait(ticket, deadline_s)
+        if isinstance(ticket.refusal, Refusal):
+            ticket.refusal.item = ticket.item
+        if ticket.refusal is not None:
+            raise ticket.refusal
+        with self._lock:
+            if self._lent.pop(ticket, None) is None:
+                raise Closed("the channel is closed", item=ticket.item)
+            self._inbox.append(ticket.item)
+        if not self._called:
+            self._call(ticket.item)
 
     def _wait(self, ticket: _Ticket[T], deadline_s: float | None) -> None:
         """Waits, in the thread, for the loop's answer. Whoever decides first, the loop or the deadline, is right."""
         give_up_at = None if deadline_s is None else time.monotonic() + deadline_s
+        patience_s = _LOOP_GONE_CHECK_S
         while True:
-            patience_s = _LOOP_GONE_CHECK_S
             if give_up_at is not None:
-                patience_s = max(0.0, min(patience_s, give_up_at - time.monotonic()))
-            if ticket.settled.wait(patience_s):
-                break
+                patience_s = max(0.0, min(_LOOP_GONE_CHECK_S, give_up_at - time.monotonic()))
+            if ticket.settled.acquire(timeout=patience_s):
+                return
             gone = self._loop.is_closed()
             late = give_up_at is not None and time.monotonic() >= give_up_at
             if gone or late:
@@ -190,18 +232,29 @@ class ThreadDoor(Generic[T]):
                 if gone:
                     raise Closed("the event loop of the channel is gone", item=ticket.item)
                 if withdrawn:
-                    self._call(partial(self._withdraw, ticket), ticket.item)
+                    self._call(ticket.item, partial(self._withdraw, ticket))
                     raise Expired(f"no room within {deadline_s} s", item=ticket.item)
                 give_up_at = None  # the loop was first: its answer is on the way
-        if ticket.refusal is not None:
-            raise ticket.refusal
+                patience_s = _LOOP_GONE_CHECK_S
+
+    def _take_back(self, item: T) -> None:
+        """The door was closed when the item was in: it is refused, unless it was taken along by the closing."""
+        with self._lock:
+            for at, other in enumerate(self._inbox):
+                if other is item:
+                    del self._inbox[at]
+                    raise Closed("the channel is closed", item=item)
 
     def _withdraw(self, ticket: _Ticket[T]) -> None:
         if ticket.waiter is not None and ticket.waiter.cancel():
             self._slots.senders_line.leave(ticket.waiter)
 
-    def _call(self, callback: Callable[[], Any], item: T) -> None:
+    def _call(self, item: T, callback: Callable[[], Any] | None = None) -> None:
+        if callback is None:
+            callback = self._come
+            self._called = True
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
+            self._called = False
             raise Closed("the event loop of the channel is gone", item=item) from None
