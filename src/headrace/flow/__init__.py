@@ -4,6 +4,9 @@
 time, seeded schedules) is in `headrace.flow.testing`.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from headrace.flow.channel import ChannelStatistics, Receiver, Sender, channel
 from headrace.flow.clock import Clock, LoopClock, MonotonicClock
 from headrace.flow.drain import Drain, Drainable, DrainReport
@@ -15,17 +18,43 @@ from headrace.flow.rate import Rate, RateLimit, RateStatistics, TokenBucket
 from headrace.flow.sending import Sending, Slot
 from headrace.flow.waiters import WaitLine
 
+if TYPE_CHECKING:
+    from headrace.flow.adaptive import AdaptiveLimit, AdaptivePermits, AimdRule, GradientRule, LimitBounds, LimitRule
+    from headrace.flow.admission import Admission, AdmissionStatistics, Admitted, Decision
+    from headrace.flow.drain_rate import DrainRate, RetryAfter
+    from headrace.flow.fairness import FairTurns
+    from headrace.flow.intake import Intake, IntakeStatistics
+    from headrace.flow.ladder import ClassStatistics, Ladder, LadderStatistics
+    from headrace.flow.ladder_order import ClassBounds
+    from headrace.flow.remote import BackPressure, Pause, Remote, RemoteStatistics
+    from headrace.flow.retry import RetryBudget, RetryPolicy, parse_retry_after
+    from headrace.flow.shedding import ServiceClass, ShedLevel
+    from headrace.flow.work import Batch, Lane, Work
+
 __all__ = [
+    "AdaptiveLimit",
+    "AdaptivePermits",
+    "Admission",
+    "AdmissionStatistics",
+    "Admitted",
+    "AimdRule",
+    "BackPressure",
+    "Batch",
     "ChannelStatistics",
+    "ClassBounds",
+    "ClassStatistics",
     "Clock",
     "Closed",
+    "Decision",
     "Drain",
+    "DrainRate",
     "DrainReport",
     "Drainable",
     "Empty",
     "Ended",
     "Ending",
     "Expired",
+    "FairTurns",
     "FlowError",
     "Full",
     "Gate",
@@ -33,8 +62,17 @@ __all__ = [
     "GateStatistics",
     "Gauge",
     "Gauges",
+    "GradientRule",
+    "Intake",
+    "IntakeStatistics",
+    "Ladder",
+    "LadderStatistics",
+    "Lane",
+    "LimitBounds",
+    "LimitRule",
     "LoopClock",
     "MonotonicClock",
+    "Pause",
     "Permit",
     "PermitSpent",
     "PermitStatistics",
@@ -44,12 +82,81 @@ __all__ = [
     "RateStatistics",
     "Receiver",
     "Refusal",
+    "Remote",
+    "RemoteStatistics",
+    "RetryAfter",
+    "RetryBudget",
+    "RetryPolicy",
     "Sender",
     "Sending",
+    "ServiceClass",
     "Shed",
+    "ShedLevel",
     "Slot",
     "TokenBucket",
     "WaitLine",
     "WaterMarks",
+    "Work",
     "channel",
+    "parse_retry_after",
 ]
+
+# Loaded when they are asked for: workers and the command line start without them.
+_LATER = {
+    "adaptive": (
+        "AdaptiveLimit",
+        "AdaptivePermits",
+        "AimdRule",
+        "GradientRule",
+        "LimitBounds",
+        "LimitRule",
+    ),
+    "admission": (
+        "Admission",
+        "AdmissionStatistics",
+        "Admitted",
+        "Decision",
+    ),
+    "drain_rate": (
+        "DrainRate",
+        "RetryAfter",
+    ),
+    "fairness": ("FairTurns",),
+    "intake": (
+        "Intake",
+        "IntakeStatistics",
+    ),
+    "ladder": (
+        "ClassStatistics",
+        "Ladder",
+        "LadderStatistics",
+    ),
+    "ladder_order": ("ClassBounds",),
+    "remote": (
+        "BackPressure",
+        "Pause",
+        "Remote",
+        "RemoteStatistics",
+    ),
+    "retry": (
+        "RetryBudget",
+        "RetryPolicy",
+        "parse_retry_after",
+    ),
+    "shedding": (
+        "ServiceClass",
+        "ShedLevel",
+    ),
+    "work": (
+        "Batch",
+        "Lane",
+        "Work",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

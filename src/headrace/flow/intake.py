@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -138,8 +139,10 @@ class Intake(Generic[T]):
         if self._free:
             self._free -= 1
             self.buffer.append(item)
-        else:
+        elif self._senders_waiting or not self._take(None):
             await self._admit_later(item, deadline_s)
+        else:
+            self._fill(item)
 
     def try_admit(self, item: T) -> None:
         """Lets an item in now.
@@ -152,10 +155,10 @@ class Intake(Generic[T]):
         if self._free:
             self._free -= 1
             self.buffer.append(item)
-        elif self._closed:
-            raise Closed("this intake is closed", item=item)
         elif not self._senders_waiting and self._take(None):
             self._fill(item)
+        elif self._closed:
+            raise Closed("this intake is closed", item=item)
         else:
             now = self._now()
             self._meter_on()
@@ -305,7 +308,7 @@ class Intake(Generic[T]):
             now = self._now()
             self._measured(now).pause(now)
         if self._senders_waiting:
-            self._serve()
+            self._serve(count)
         else:
             self._mark()
 
@@ -314,41 +317,41 @@ class Intake(Generic[T]):
     async def _admit_later(self, item: T, deadline_s: float | None) -> None:
         if self._closed:
             raise Closed("this intake is closed", item=item)
-        if self._senders_waiting or not self._take(None):
-            self._waits += 1
-            if not self._waits % _MEASURED:
-                self._meter_on()
-            if deadline_s is not None:
-                self._refuse_if_too_late(item, deadline_s)
-            waiter = self._senders.join(None, deadline_s)
-            self.mark = -math.inf
-            if self._capacity < self._limit:
-                self.promised = math.inf
-            if self._interval_s and self._timer is None and self.held < self._limit:
-                self._arm()
-            try:
-                refusal = await waiter
-            except asyncio.CancelledError:
-                self._senders.abandon(waiter, None)
-                self._serve()
-                raise
-            if refusal is not None:
-                self._serve()
-                raise _with_item(refusal(), item)
+        self._waits += 1
+        if not self._waits % _MEASURED:
+            self._meter_on()
+        if deadline_s is not None:
+            self._refuse_if_too_late(item, deadline_s)
+        waiter = self._senders.join(None, deadline_s)
+        self.mark = -math.inf
+        if self._capacity < self._limit:
+            self.promised = math.inf
+        if self._interval_s and self._timer is None and self.held < self._limit:
+            self._arm()
+        try:
+            refusal = await waiter
+        except asyncio.CancelledError:
+            self._senders.abandon(waiter, None)
+            self._serve()
+            raise
+        if refusal is not None:
+            self._serve()
+            raise _with_item(refusal(), item)
         self._fill(item)
 
     def _take(self, _: None) -> bool:
         """Takes a token, a permit and a place together, or nothing."""
         self._count()
-        if self._came - self.done - self._lost >= self._limit:
+        if self._came - self.done - self._lost >= self._limit or self._closed:
             return False
         if len(self.buffer) + self._reserved >= self._capacity:
             return False
         if self._interval_s:
             now = self._now()
-            if self._token_wait_s(now) > 0.0:
+            used_until = max(self._used_until + self._interval_s, now - self._span_s)
+            if used_until - now > _OVER_S:
                 return False
-            self._used_until = max(self._used_until + self._interval_s, now - self._span_s)
+            self._used_until = used_until
         self._came += 1
         self._reserved += 1
         return True
@@ -369,12 +372,12 @@ class Intake(Generic[T]):
         self._stamps.stamp(coming, coming - len(self.buffer))
         self.buffer.append(item)
         if self._receivers_waiting:
-            self._receivers.advance()
+            self._receivers.advance(1)
         self._look()
 
-    def _serve(self) -> None:
-        """Lets in from the head of the line for as long as there is enough."""
-        self._senders.advance()
+    def _serve(self, most: int = sys.maxsize) -> None:
+        """Lets in from the head of the line for as long as there is enough; `most` if so many are known to be."""
+        self._senders.advance(most)
         if self._interval_s:
             self._arm()
         self._mark()

@@ -51,6 +51,8 @@ DEFAULT_BOUNDS: Mapping[ServiceClass, ClassBounds] = {
     ServiceClass.BACKGROUND: ClassBounds(256, 1800.0),
 }
 
+_IDLE: Mapping[ServiceClass, ClassLoad] = dict.fromkeys(ServiceClass, ClassLoad())
+
 
 class Waiting:
     """One who waits on the ladder. Told apart by identity."""
@@ -76,7 +78,7 @@ class LadderOrder(Generic[E]):
         weight_of: the weight of a client in the turns of its class.
     """
 
-    __slots__ = ("_bounds", "_cost", "_held", "_promoted", "_promoted_cost", "_turns", "_waiting")
+    __slots__ = ("_bounds", "_cost", "_count", "_held", "_promoted", "_promoted_cost", "_turns", "_waiting")
 
     def __init__(
         self,
@@ -94,13 +96,14 @@ class LadderOrder(Generic[E]):
         }
         # Part of `_waiting` too; no longer part of `_turns`.
         self._promoted: OrderedDict[E, None] = OrderedDict()
+        self._count = 0
         self._cost = dict.fromkeys(ServiceClass, 0.0)
         self._promoted_cost = dict.fromkeys(ServiceClass, 0.0)  # part of `_cost` too
         # How many each client has waiting; whoever has none is forgotten.
         self._held: dict[ServiceClass, Counter[Hashable]] = {class_: Counter() for class_ in ServiceClass}
 
     def __len__(self) -> int:
-        return sum(len(line) for line in self._waiting.values())
+        return self._count
 
     def __contains__(self, entry: E) -> bool:
         return entry in self._waiting[entry.class_]
@@ -127,8 +130,10 @@ class LadderOrder(Generic[E]):
         oldest = next(iter(self._waiting[class_]), None)
         return max(0.0, now - oldest.came_at) if oldest is not None else 0.0
 
-    def loads(self, now: float) -> dict[ServiceClass, ClassLoad]:
+    def loads(self, now: float) -> Mapping[ServiceClass, ClassLoad]:
         """What presses on whom; see `headrace.flow.shedding`."""
+        if not len(self):
+            return _IDLE
         return {
             class_: ClassLoad(
                 len(line) / self._bounds[class_].capacity,
@@ -156,13 +161,16 @@ class LadderOrder(Generic[E]):
 
     def someone_before(self, class_: ServiceClass) -> bool:
         """Whether anybody is served before a newcomer of this class."""
-        return bool(self._promoted) or any(self._waiting[other] for other in ServiceClass if other <= class_)
+        return bool(self._count) and (
+            bool(self._promoted) or any(self._waiting[other] for other in ServiceClass if other <= class_)
+        )
 
     def push(self, entry: E) -> None:
         """Lets an entry in. The caller has asked `no_room`; nothing is checked here."""
         self._turns[entry.class_].push(entry, entry.client, entry.cost)
         self._waiting[entry.class_][entry] = None
         self._held[entry.class_][entry.client] += 1
+        self._count += 1
         self._cost[entry.class_] += entry.cost
 
     def peek(self, now: float, rate_per_s: float | None) -> E | None:
@@ -221,6 +229,7 @@ class LadderOrder(Generic[E]):
     def _left(self, entry: E) -> None:
         line, held = self._waiting[entry.class_], self._held[entry.class_]
         del line[entry]
+        self._count -= 1
         held[entry.client] -= 1
         if not held[entry.client]:
             del held[entry.client]

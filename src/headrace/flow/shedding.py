@@ -17,7 +17,6 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.flow.gate import GateState, WaterMarks
@@ -68,8 +67,7 @@ DEFAULT_MARKS: Mapping[ServiceClass, WaterMarks] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ClassLoad:
+class ClassLoad(NamedTuple):
     """What the line of one class looks like.
 
     Attributes:
