@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import warnings
+from collections import deque
 from typing import Any
 
 import pytest
 
 from headrace.flow import Closed, Empty, Ended, Expired, Full, Gauge, Receiver, Sender, channel
+from headrace.flow.ages import STAMP_S
 from headrace.flow.testing import Schedule, assert_nothing_leaked, run_virtual, turns
 
 Ends = tuple[Sender[Any], Receiver[Any]]
@@ -296,6 +298,32 @@ def test_statistics_tell_depth_waiters_and_the_age_of_the_oldest() -> None:
             await receiving
 
     run_virtual(main())
+
+
+def test_an_age_is_never_too_low_and_at_most_a_stamp_too_high_and_stamps_are_bounded_by_the_items() -> None:
+    async def main(schedule: Schedule) -> None:
+        r = schedule.random
+        sender, receiver = channel(5)
+        came: deque[float] = deque()
+        loop = asyncio.get_running_loop()
+        for _ in range(400):
+            await asyncio.sleep(r.choice([0.0, 0.001, 0.004, 0.02, 1.0]))
+            for _ in range(r.randint(0, 3)):
+                if len(came) < 5:
+                    sender.try_send(None)
+                    came.append(loop.time())
+            for _ in range(r.randint(0, 3)):
+                if came:
+                    receiver.try_recv() if r.random() < 0.5 else await receiver.recv()
+                    came.popleft()
+            age_s = receiver.statistics().oldest_age_s
+            true_s = loop.time() - came[0] if came else 0.0
+            assert true_s - 1e-9 <= age_s <= true_s + STAMP_S + 1e-9
+            assert len(sender._slots.stamps) <= 5 + 1
+
+    for seed in range(20):
+        schedule = Schedule(seed)
+        run_virtual(main(schedule), schedule=schedule)
 
 
 def test_the_depth_gauge_follows_every_change() -> None:

@@ -70,7 +70,18 @@ async def _channel_scenario(schedule: Schedule) -> None:
         with end:
             for _ in range(r.randint(1, 12)):
                 item = next(numbers)
-                way = r.randrange(5)
+                way = r.randrange(6)
+                if way == 5:
+                    batch = [item, *(next(numbers) for _ in range(r.randrange(4)))]
+                    sending = end.send_many(batch, deadline_s=r.choice([None, None, 0.1]))
+                    try:
+                        await sending
+                    except Expired:
+                        pass
+                    finally:
+                        sent.extend(batch[: sending.accepted])
+                    assert_sound(end)
+                    continue
                 if way == 0:
                     with await end.reserve(weight=3 if weights else 0) as slot:
                         await asyncio.sleep(r.choice([0, 0.1]))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
 
-from headrace.flow import Closed, Expired, Receiver, Sender, channel
+from headrace.flow import Closed, Ended, Expired, Permits, PermitSpent, Receiver, Sender, channel
 
 T = TypeVar("T")
 TEST_LIMIT_S = 30
@@ -172,3 +174,111 @@ def test_a_thread_is_told_when_the_event_loop_is_gone() -> None:
     assert refused == [1]
     produce(2)
     assert refused == [1, 2]
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 16])
+def test_closing_while_threads_send_loses_no_item_that_was_accepted_and_refuses_every_other(capacity: int) -> None:
+    async def main() -> None:
+        for attempt in range(60):
+            sender, receiver = channel(capacity)
+            accepted: list[list[int]] = [[], [], []]
+            refused: list[int] = []
+
+            def produce(mine: list[int], k: int, sender: Sender[int] = sender, refused: list[int] = refused) -> None:
+                for i in range(k, 10**6, 3):
+                    try:
+                        sender.send_blocking(i)
+                    except Closed as closed:
+                        refused.append(closed.item)
+                        return
+                    mine.append(i)
+
+            threads = [start(partial(produce, mine, k)) for k, mine in enumerate(accepted)]
+            received: list[int] = []
+            while len(received) < 5 + 7 * attempt:
+                received += await receiver.recv_many(4)
+            receiver.close()
+            received += [item async for item in receiver]
+            await until(lambda threads=threads: not any(thread.is_alive() for thread in threads))  # type: ignore[misc]
+            received += [item async for item in receiver]
+            assert sorted(received) == sorted(itertools.chain(*accepted))
+            assert len(refused) == 3
+            s = receiver.statistics()
+            assert (s.depth, s.reserved, s.waiting_senders) == (0, 0, 0)
+
+    run(main)
+
+
+def test_a_thread_receives_in_line_and_takes_nothing_when_its_time_is_over() -> None:
+    async def main() -> None:
+        sender, receiver = channel(2)
+        outcomes: list[Any] = []
+
+        def consume() -> None:
+            try:
+                receiver.recv_blocking(deadline_s=0.01)
+            except Expired as expired:
+                outcomes.append(type(expired))
+            try:
+                while True:
+                    outcomes.append(receiver.recv_blocking(deadline_s=TEST_LIMIT_S))
+            except Ended:
+                outcomes.append(Ended)
+
+        thread = start(consume)
+        await until(lambda: outcomes == [Expired])
+        for i in range(20):
+            await sender.send(i)
+        sender.close()
+        await until(lambda: not thread.is_alive())
+        assert outcomes == [Expired, *range(20), Ended]
+        with pytest.raises(RuntimeError, match="would wait for itself"):
+            receiver.recv_blocking()
+
+    run(main)
+
+
+def test_threads_share_permits_with_the_loop_and_may_end_them() -> None:
+    async def main() -> None:
+        permits = Permits(2)
+        held, most = 0, 0
+        lock = threading.Lock()
+        expired: list[Expired] = []
+
+        def work() -> None:
+            nonlocal held, most
+            for _ in range(30):
+                with permits.acquire_blocking():
+                    with lock:
+                        held += 1
+                        most = max(most, held)
+                    with lock:
+                        held -= 1
+
+        def impatient() -> None:
+            try:
+                permits.acquire_blocking(deadline_s=0.01)
+            except Expired as error:
+                expired.append(error)
+
+        threads = [start(work) for _ in range(4)]
+        for _ in range(30):
+            async with asyncio.timeout(TEST_LIMIT_S):
+                with await permits.acquire():
+                    pass
+        await until(lambda: not any(thread.is_alive() for thread in threads))
+        await permits.wait_idle(deadline_s=TEST_LIMIT_S)
+        assert most <= 2
+        assert permits.statistics().done == 150
+        with permits.try_acquire(2):
+            thread = start(impatient)
+            await until(lambda: not thread.is_alive())
+        assert len(expired) == 1
+        permit = await asyncio.to_thread(permits.acquire_blocking)
+        permit.done()
+        with pytest.raises(PermitSpent):
+            permit.done()
+        await permits.wait_idle(deadline_s=TEST_LIMIT_S)
+        assert permits.statistics().waiting == 0
+
+    run(main)

@@ -11,22 +11,24 @@ waits is served in order of arrival and never sleeps while what it waits for is 
 `close` means that no more comes in. It never throws away what is in: that stays readable until `Ended`.
 
 The rules are in `headrace.flow.slots`; this file holds the two ends and their fast paths. Belongs to one event loop;
-`send_blocking` alone may be called from other threads.
+`send_blocking` and `recv_blocking` alone may be called from other threads.
 """
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, timeout
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
 from headrace.flow.clock import Clock
-from headrace.flow.errors import Closed, Empty, Ended, Full
+from headrace.flow.collecting import Collecting
+from headrace.flow.errors import Closed, Empty, Ended, Expired, Full
 from headrace.flow.gauges import Gauge
 from headrace.flow.sending import Sending, Slot, with_item
 from headrace.flow.slots import Slots
+from headrace.flow.threads import outcome_in_loop
 
 T = TypeVar("T")
 
@@ -317,6 +319,25 @@ class Receiver(_End[T]):
             raise Ended
         raise Empty
 
+    def recv_blocking(self, *, deadline_s: float | None = None) -> T:
+        """Receives the next item in another thread, which waits in the same line as everybody else.
+
+        Raises:
+            Expired: none came within `deadline_s` seconds; nothing was taken.
+            Ended: no more comes in, and everything that was in has been received.
+            Closed: the event loop is gone.
+            RuntimeError: called in the thread of the event loop, which would wait for itself.
+        """
+
+        async def recv() -> T:
+            try:
+                async with timeout(deadline_s):
+                    return await self.recv()
+            except TimeoutError:
+                raise Expired(f"nothing came within {deadline_s} s") from None
+
+        return outcome_in_loop(self._slots.loop, self._slots.threads.loop_thread, recv)
+
     async def recv_many(self, max_items: int, *, linger_s: float = 0.0) -> list[T]:
         """Receives at least one item, and as many as there are up to `max_items`.
 
@@ -334,7 +355,7 @@ class Receiver(_End[T]):
             raise ValueError(f"needs at least one item to receive, got {max_items}")
         s = self._slots
         if linger_s > 0.0:
-            return await s.collect(max_items, linger_s)
+            return await Collecting(s, min(max_items, s.capacity or 1), linger_s).recv()
         items = s.take_many(max_items)
         if items:
             return items

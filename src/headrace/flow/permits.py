@@ -11,13 +11,16 @@ import enum
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import get_ident
 from types import TracebackType
 from typing import NamedTuple
 
 from headrace.flow.clock import Clock, LoopClock
 from headrace.flow.errors import Closed, Expired, Full, PermitSpent
 from headrace.flow.gauges import Gauge
+from headrace.flow.threads import outcome_in_loop
 from headrace.flow.waiters import WaitLine
 
 
@@ -110,6 +113,19 @@ class Permit:
             warnings.warn(f"a permit for {self.count} was never ended", ResourceWarning, stacklevel=1, source=self)
 
 
+class _ThreadPermit(Permit):
+    """A permit that a thread holds: it ends in the event loop, a moment after the call."""
+
+    __slots__ = ()
+
+    def _end(self, ending: Ending) -> None:
+        permits, self._permits = self._permits, None
+        if permits is None:
+            raise PermitSpent(f"this permit had ended before it was {ending.value}")
+        with suppress(RuntimeError):  # the loop is gone, and with it whoever could wait for this
+            permits._loop.call_soon_threadsafe(permits._release, self, ending)
+
+
 class Permits:
     """A limit on what is in flight, in items and (if wished) in bytes, both taken in one step.
 
@@ -135,6 +151,7 @@ class Permits:
     ) -> None:
         self._check_limits(limit, limit_bytes)
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = get_ident()
         self._clock = clock or LoopClock()
         self._limit = limit
         self._limit_bytes = limit_bytes
@@ -172,6 +189,22 @@ class Permits:
         if self._line.waiting or not self._take(need):
             raise Full(f"{self._held} of {self._limit} permits are taken")
         return Permit(self, count, size_bytes, self._clock.now())
+
+    def acquire_blocking(self, count: int = 1, size_bytes: int = 0, *, deadline_s: float | None = None) -> Permit:
+        """The same as `acquire` for another thread, which may end the permit too (as may any other thread).
+
+        Raises:
+            Expired: there was none within `deadline_s` seconds.
+            Closed: `close` was called, or the event loop is gone.
+            RuntimeError: called in the thread of the event loop, which would wait for itself.
+        """
+
+        async def acquire() -> Permit:
+            permit = await self.acquire(count, size_bytes, deadline_s=deadline_s)
+            permit._permits = None  # what it held goes to its twin
+            return _ThreadPermit(self, count, size_bytes, permit.acquired_at)
+
+        return outcome_in_loop(self._loop, self._loop_thread, acquire)
 
     def resize(self, limit: int, *, limit_bytes: int | None = None) -> None:
         """Changes the limits while in use. More lets those who wait in at once; less takes effect as permits end.

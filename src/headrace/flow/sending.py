@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from asyncio import get_running_loop
 from collections.abc import Coroutine, Generator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from headrace.flow.errors import Refusal
+from headrace.flow.errors import Closed, Refusal
 
 if TYPE_CHECKING:
     from headrace.flow.channel import Sender
@@ -24,6 +23,16 @@ def with_item(error: Exception, item: object) -> Exception:
     return error
 
 
+class Batch:
+    """What a sender of many waits for: `want` slots, or as many of them as are free; `have` is what it was given."""
+
+    __slots__ = ("have", "want")
+
+    def __init__(self, want: int) -> None:
+        self.want = want
+        self.have = 0
+
+
 class Sending(Coroutine[Any, Any, int], Generic[T]):
     """A batch on its way into a channel: see `Sender.send_many`. Await it once, or make a task of it.
 
@@ -31,29 +40,55 @@ class Sending(Coroutine[Any, Any, int], Generic[T]):
         accepted: how many items, from the first on, are in the channel (or have been received) by now.
     """
 
-    __slots__ = ("_steps", "accepted")
+    __slots__ = ("_items", "_sender", "_slots", "_steps", "accepted")
 
     def __init__(self, sender: Sender[T], items: Sequence[T], deadline_s: float | None) -> None:
         self.accepted = 0
-        self._steps = self._run(sender, items, deadline_s)
+        self._sender = sender
+        self._slots = sender._slots
+        self._items = items
+        self._steps = self._run(deadline_s)
 
-    async def _run(self, sender: Sender[T], items: Sequence[T], deadline_s: float | None) -> int:
-        s = sender._slots
-        give_up_at: float | None = None
+    async def _run(self, deadline_s: float | None) -> int:
+        s, items = self._slots, self._items
+        if len(s.buffer) + len(items) <= s.room and not self._sender._closed:  # nothing is special: see `Sender.send`
+            s.buffer.extend(items)
+            self.accepted = len(items)
+            return self.accepted
+        give_up_at = None if deadline_s is None else s.loop.time() + deadline_s
         try:
-            while True:
-                self.accepted += s.put_many(items, self.accepted, sender._closed)
-                if self.accepted == len(items):
-                    return self.accepted
-                if deadline_s is not None:
-                    now = get_running_loop().time()
-                    give_up_at = now + deadline_s if give_up_at is None else give_up_at
-                    deadline_s = give_up_at - now
-                need = s.need_of(items, self.accepted)
-                await s.senders_line.outcome(s.line_up(need, deadline_s), need)
-                self.accepted += s.fill_granted(items, self.accepted, need)
+            while not self._put_now():
+                left_s = None if give_up_at is None else give_up_at - s.loop.time()
+                need = Batch(len(items) - self.accepted) if s.plain else s.weight_of(items[self.accepted])
+                await s.senders_line.outcome(s.line_up(need, left_s), need)
+                self._fill(need)
         except Refusal as refusal:
             raise with_item(refusal, items[self.accepted :]) from None
+        return self.accepted
+
+    def _put_now(self) -> bool:
+        """Puts in what there is room for; whether that was the rest."""
+        s, items = self._slots, self._items
+        if not s.plain:
+            while self.accepted < len(items) and s.put(items[self.accepted], self._sender._closed):
+                self.accepted += 1
+        elif count := s.free_for(len(items) - self.accepted, self._sender._closed):
+            s.extend(items[self.accepted : self.accepted + count])
+            self.accepted += count
+        return self.accepted == len(items)
+
+    def _fill(self, need: int | Batch) -> None:
+        """Fills the room that was granted."""
+        s, items = self._slots, self._items
+        if isinstance(need, int):
+            s.fill(items[self.accepted], need, need)
+            self.accepted += 1
+        else:
+            s.reserved -= need.have
+            if s.closed:
+                raise Closed("the channel was closed while its room was being filled")
+            s.extend(items[self.accepted : self.accepted + need.have])
+            self.accepted += need.have
 
     def __await__(self) -> Generator[Any, None, int]:
         return self._steps.__await__()

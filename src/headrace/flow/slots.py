@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from itertools import repeat, starmap
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from headrace.flow.ages import STAMP_S, Stamps
 from headrace.flow.clock import Clock, LoopClock
@@ -29,33 +29,15 @@ from headrace.flow.gauges import Gauge
 from headrace.flow.threads import ThreadDoor
 from headrace.flow.waiters import Waiter, WaitLine
 
+if TYPE_CHECKING:
+    from headrace.flow.collecting import Collecting
+    from headrace.flow.sending import Batch
+
 T = TypeVar("T")
 
 
-class Batch:
-    """What a sender of many waits for: `want` slots, or as many of them as are free; `have` is what it was given."""
-
-    __slots__ = ("have", "want")
-
-    def __init__(self, want: int) -> None:
-        self.want = want
-        self.have = 0
-
-
-class Collecting:
-    """What a lingering receiver wants, and what it has been promised so far."""
-
-    __slots__ = ("have", "linger_s", "timer", "want")
-
-    def __init__(self, want: int, linger_s: float) -> None:
-        self.want = want
-        self.linger_s = linger_s  # 0 once it is over
-        self.have = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-
-Ask: TypeAlias = int | Collecting  # a receiver that does not linger waits for one item and takes up to so many
-Room: TypeAlias = int | Batch  # a sender of one item waits for a slot of this weight
+Ask: TypeAlias = "int | Collecting[Any]"  # a receiver that does not linger waits for one item and takes up to so many
+Room: TypeAlias = "int | Batch"  # a sender of one item waits for a slot of this weight
 
 
 class Slots(Generic[T]):
@@ -71,14 +53,14 @@ class Slots(Generic[T]):
     __slots__ = (
         "_fresh",
         "_gauge",
-        "_loop",
         "_no_context",
-        "_plain",
         "_weights",
         "buffer",
         "capacity",
         "claimed",
         "closed",
+        "loop",
+        "plain",
         "promised",
         "receivers",
         "receivers_line",
@@ -116,9 +98,9 @@ class Slots(Generic[T]):
         self._weights: deque[int] = deque()  # of the items in `buffer`, when they are weighed
         self.weigh = weigh
         self._gauge = gauge
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._no_context = Context()
-        self.stamps = Stamps((clock or LoopClock(self._loop)).now)
+        self.stamps = Stamps((clock or LoopClock(self.loop)).now)
         self._fresh = False  # whether what comes in now may share the last stamp
         self.weight = 0  # of what is in, and of what is reserved
         self.reserved = 0
@@ -132,8 +114,8 @@ class Slots(Generic[T]):
         self.receivers_line: WaitLine[Ask] = WaitLine(self._claim, self._unclaim)
         self.senders_waiting = self.senders_line.waiting
         self.receivers_waiting = self.receivers_line.waiting
-        self.threads: ThreadDoor[T] = ThreadDoor(self, self._loop)
-        self._plain = capacity > 0 and weigh is None and gauge is None
+        self.threads: ThreadDoor[T] = ThreadDoor(self, self.loop)
+        self.plain = capacity > 0 and weigh is None and gauge is None
         self.room = -1
         self.weighed_room = -1
         self.promised = sys.maxsize
@@ -186,28 +168,16 @@ class Slots(Generic[T]):
         self.fill(item, 0, weight)
         return True
 
-    def put_many(self, items: Sequence[T], start: int, sender_closed: bool) -> int:
-        """Puts in what there is room for now, from `items[start]` on; returns how many those were."""
-        if not start and not sender_closed and len(self.buffer) + len(items) <= self.room:
-            self.buffer.extend(items)
-            return len(items)
-        if not self._plain:
-            at = start
-            while at < len(items) and self.put(items[at], sender_closed):
-                at += 1
-            return at - start
+    def free_for(self, wish: int, sender_closed: bool) -> int:
+        """How many weightless items may be put in now, at most `wish`. Raises Closed when no more comes in."""
         if self.closed or sender_closed:
             raise Closed("the channel is closed" if self.closed else "this sender was closed")
         if self.senders_waiting:
             return 0
-        wish = len(items) - start
         free = self.capacity - self.reserved - len(self.buffer)
         if free < wish and self.threads.spare and self.threads.reclaim():
             free = self.capacity - self.reserved - len(self.buffer)
-        count = min(wish, free)
-        if count > 0:
-            self._extend(items if count == len(items) else items[start : start + count])
-        return count
+        return min(wish, free)
 
     def admit_now(self, weight: int, sender_closed: bool = False) -> bool:
         """Reserves a slot if there is one and nobody waits for it. Raises Closed when no more comes in."""
@@ -254,26 +224,11 @@ class Slots(Generic[T]):
             self.senders_line.advance()
         self.settle()
 
-    def need_of(self, items: Sequence[T], start: int) -> Room:
-        """What a sender of many waits for: as much as it can use, or room for the next item where items differ."""
-        return Batch(len(items) - start) if self._plain else self.weight_of(items[start])
-
-    def fill_granted(self, items: Sequence[T], start: int, need: Room) -> int:
-        """Fills the room that was granted for `need`; returns with how many items. Raises Closed."""
-        if not isinstance(need, Batch):
-            self.fill(items[start], need, need)
-            return 1
-        self.reserved -= need.have
-        if self.closed:
-            raise Closed("the channel was closed while its room was being filled")
-        self._extend(items[start : start + need.have])
-        return need.have
-
     def fill_spare(self, items: Sequence[T]) -> None:
         """Fills as many of the slots that threads were given."""
-        if self._plain:
+        if self.plain:
             self.reserved -= len(items)
-            self._extend(items)
+            self.extend(items)
             return
         for item in items:
             weight = self.weight_of(item)
@@ -287,8 +242,8 @@ class Slots(Generic[T]):
 
     def unreserve_soon(self, weight: int) -> None:
         """The same for a slot that was forgotten: the collector may run in any thread and in the midst of our code."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.unreserve, weight)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.unreserve, weight)
 
     def set_aside(self, count: int) -> None:
         """Moves `count` weightless slots, which the caller has seen to be free, to the reserved ones (or back)."""
@@ -306,7 +261,7 @@ class Slots(Generic[T]):
         return not used or self.weight + weight <= self.weight_limit
 
     def _admit(self, need: Room) -> bool:
-        if self._plain:
+        if self.plain:
             free = self.capacity - self.reserved - len(self.buffer)
             if free <= 0:
                 return False
@@ -317,7 +272,7 @@ class Slots(Generic[T]):
                 need.have = min(need.want, free)
                 self.reserved += need.have
             return True
-        assert isinstance(need, int)  # batches wait for room item by item where items differ
+        assert isinstance(need, int)  # where items differ a batch waits for room item by item
         if not self._fits(need):
             return False
         self.reserved += 1
@@ -327,14 +282,15 @@ class Slots(Generic[T]):
         return True
 
     def _unadmit(self, need: Room) -> None:
-        if isinstance(need, Batch):
-            self.reserved -= need.have
-        else:
+        if isinstance(need, int):
             self.reserved -= 1
             self.reserved_weight -= need
             self.weight -= need
+        else:
+            self.reserved -= need.have
 
-    def _extend(self, items: Sequence[T]) -> None:
+    def extend(self, items: Sequence[T]) -> None:
+        """Puts items into weightless room that the caller has seen to be free."""
         if not self._fresh:
             self._stamp()
         self.buffer.extend(items)
@@ -342,14 +298,18 @@ class Slots(Generic[T]):
             self.receivers_line.advance()
         self.settle()
 
+    def shut_fast_ways(self) -> None:
+        """Until something settles."""
+        self.room = self.weighed_room = -1
+
     def _stamp(self) -> None:
-        self._loop.call_later(STAMP_S, self._stamp_is_old, context=self._no_context)
+        self.loop.call_later(STAMP_S, self._stamp_is_old, context=self._no_context)
         self.stamps.stamp(self.taken + len(self.buffer), self.taken)
         self._fresh = True
 
     def _stamp_is_old(self) -> None:
         self._fresh = False
-        self.room = self.weighed_room = -1
+        self.shut_fast_ways()
 
     # Going out
 
@@ -374,6 +334,10 @@ class Slots(Generic[T]):
         self._popped()
         return item
 
+    def claim_now(self, ask: Ask) -> bool:
+        """As when the line grants it: promises what is there, if that is enough."""
+        return len(self.buffer) > self.claimed + self.wanted and self._claim(ask)
+
     def take_claimed(self) -> T:
         """Takes the item that a receiver of one was granted."""
         self.claimed -= 1
@@ -390,27 +354,13 @@ class Slots(Generic[T]):
         free = len(buffer) - self.claimed - self.wanted
         if free <= 0:
             return []
-        return self._pop_many(min(max_items, free))
+        return self.pop_many(min(max_items, free))
 
     def take_granted(self, ask: int, max_items: int) -> list[T]:
         """Takes what a receiver of many was granted, and what has come since."""
         self.claimed -= 1
         self.wanted -= ask - 1
-        return self._pop_many(min(max_items, len(self.buffer) - self.claimed))
-
-    async def collect(self, max_items: int, linger_s: float) -> list[T]:
-        """Takes at least one item, and waits for more for a while; see `Receiver.recv_many`."""
-        ask = Collecting(min(max_items, self.capacity or 1), linger_s)
-        if len(self.buffer) <= self.claimed + self.wanted or not self._claim(ask):
-            waiter = self.line_up_for(ask)
-            try:
-                await self.receivers_line.outcome(waiter, ask)
-            except BaseException:
-                self._stop_collecting(ask)
-                raise
-        count = ask.have
-        self._forget(ask)
-        return self._pop_many(count)
+        return self.pop_many(min(max_items, len(self.buffer) - self.claimed))
 
     def _claim(self, ask: Ask) -> bool:
         """Promises items to `ask`; True when it should go and take them, False when it waits for (more of) them."""
@@ -422,51 +372,19 @@ class Slots(Generic[T]):
             self.wanted += ask - 1
             self.promised = sys.maxsize
             return True
-        return self._claim_more(ask, free)
-
-    def _claim_more(self, ask: Collecting, free: int) -> bool:
-        count = min(ask.want - ask.have, free)
-        if count > 0:
-            ask.have += count
-            self.claimed += count
-            self.promised = sys.maxsize
-        if not ask.have:
-            return False
-        if ask.have >= ask.want or ask.linger_s <= 0.0 or self.closed or self.senders_waiting:
-            return True
-        if ask.timer is None:
-            ask.timer = self._loop.call_later(ask.linger_s, self._linger_over, ask)
-        return False
-
-    def _linger_over(self, ask: Collecting) -> None:
-        ask.linger_s = 0.0
-        self.receivers_line.advance()
-
-    def _stop_collecting(self, ask: Collecting) -> None:
-        """Gives back what a receiver that goes away had collected, whether it was granted or still waited for more."""
-        if ask.have:
-            self._forget(ask)
-            self.room = self.weighed_room = -1
-            self.receivers_line.advance()
-        elif ask.timer is not None:
-            ask.timer.cancel()
+        return ask.claim(free)
 
     def _unclaim(self, ask: Ask) -> None:
         """Gives a grant back; the line advances next."""
-        self.room = self.weighed_room = -1
-        if isinstance(ask, Collecting):
-            self._forget(ask)
-        else:
+        self.shut_fast_ways()
+        if isinstance(ask, int):
             self.claimed -= 1
             self.wanted -= ask - 1
+        else:
+            ask.forget()
 
-    def _forget(self, ask: Collecting) -> None:
-        self.claimed -= ask.have
-        ask.have = 0
-        if ask.timer is not None:
-            ask.timer.cancel()
-
-    def _pop_many(self, count: int) -> list[T]:
+    def pop_many(self, count: int) -> list[T]:
+        """Takes `count` items; the caller has seen that it may."""
         buffer = self.buffer
         self.taken += count
         if count == len(buffer):
@@ -481,7 +399,7 @@ class Slots(Generic[T]):
 
     def _popped(self, count: int = 1) -> None:
         if self.senders_waiting:
-            self.senders_line.advance(count if self._plain else sys.maxsize)
+            self.senders_line.advance(count if self.plain else sys.maxsize)
         if self.closed and not self.buffer:
             self.receivers_line.refuse_all(Ended)
         self.settle()
@@ -503,7 +421,7 @@ class Slots(Generic[T]):
 
     def settle(self) -> None:
         """Switches the fast paths on where nothing is special, and shows the depth."""
-        if self._plain:
+        if self.plain:
             promised = self.claimed + self.wanted
             self.promised = sys.maxsize if self.senders_waiting else promised
             if self.closed or not self._fresh:

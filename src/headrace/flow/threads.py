@@ -1,4 +1,4 @@
-"""The door through which other threads send into a channel.
+"""How other threads take part: the door through which they send into a channel, and waiting for what the loop says.
 
 A thread that had to ask the event loop for every item would wait for two thread switches each time. So the loop hands
 this door the free slots in advance (they count as reserved, so the bound of the channel stays exact), and a thread that
@@ -14,7 +14,8 @@ import enum
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent import futures
 from contextlib import suppress
 from functools import partial
 from itertools import repeat, starmap
@@ -31,6 +32,30 @@ T = TypeVar("T")
 
 # A loop that dies wakes nobody, so a waiting thread looks this often whether its loop is still there.
 _LOOP_GONE_CHECK_S = 1.0
+
+
+def outcome_in_loop(loop: asyncio.AbstractEventLoop, loop_thread: int, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Runs `call()` in the event loop for another thread, which waits for what comes of it.
+
+    Deadlines belong into `call`: then the loop alone decides what was first, and nothing is lost in between.
+
+    Raises:
+        RuntimeError: called in the thread of the event loop, which would wait for itself.
+        Closed: the event loop is gone.
+    """
+    if get_ident() == loop_thread and not loop.is_closed():
+        raise RuntimeError("a blocking call in the thread of the event loop would wait for itself; await the other one")
+    coroutine = call()
+    try:
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:
+        coroutine.close()
+        raise Closed("the event loop is gone") from None
+    while not future.done() and not loop.is_closed():
+        futures.wait([future], timeout=_LOOP_GONE_CHECK_S)
+    if not future.done():
+        raise Closed("the event loop is gone")
+    return future.result()
 
 
 class _State(enum.Enum):
@@ -70,7 +95,7 @@ class ThreadDoor(Generic[T]):
     def __init__(self, slots: Slots[T], loop: asyncio.AbstractEventLoop) -> None:
         self._slots = slots
         self._loop = loop
-        self._loop_thread = threading.get_ident()
+        self.loop_thread = get_ident()
         self.spare: deque[None] = deque()  # slots for whoever comes: who pops one has it
         self._inbox: deque[T] = deque()  # accepted; no more than there are slots for
         self._given = 0  # slots with the threads: spare, lent, on the way, in the inbox; counted by the loop
@@ -83,7 +108,7 @@ class ThreadDoor(Generic[T]):
 
     def send(self, item: T, deadline_s: float | None) -> None:
         """See `Sender.send_blocking`."""
-        if get_ident() == self._loop_thread and not self._loop.is_closed():
+        if get_ident() == self.loop_thread and not self._loop.is_closed():
             raise RuntimeError("send_blocking in the thread of the event loop would wait for itself; use send")
         try:
             self.spare.pop()
@@ -240,7 +265,7 @@ class ThreadDoor(Generic[T]):
     def _take_back(self, item: T) -> None:
         """The door was closed when the item was in: it is refused, unless it was taken along by the closing."""
         with self._lock:
-            for at, other in enumerate(self._inbox):
+            for at, other in enumerate(list(self._inbox)):  # a copy: others may be putting theirs in
                 if other is item:
                     del self._inbox[at]
                     raise Closed("the channel is closed", item=item)
