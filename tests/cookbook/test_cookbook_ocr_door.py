@@ -151,6 +151,40 @@ def test_our_door_says_when_no_permit_will_be_free_in_time() -> None:
     run_virtual(scenario())
 
 
+def test_the_recipe_loses_a_token_with_every_caller_that_gives_up_while_he_waits_for_a_permit() -> None:
+    async def scenario() -> float:
+        door = copied.OcrDoor(in_flight=1, per_s=10.0)
+        await door.submit("a")
+        door.bucket.per_s = 1e-9  # no new tokens: what is missing in the end was lost
+        for _ in range(5):
+            caller = asyncio.create_task(door.submit("b"))
+            await turns(3)
+            caller.cancel()
+            await asyncio.wait([caller])
+        return door.bucket.tokens
+
+    assert run_virtual(scenario()) == pytest.approx(4.0)
+
+
+def test_our_callers_who_give_up_have_taken_no_token() -> None:
+    async def scenario() -> float | None:
+        door = ours.OcrDoor(in_flight=1, per_s=10.0)
+        await door.submit("a")
+        before = door.admission.statistics().tokens
+        for _ in range(5):
+            caller = asyncio.create_task(door.submit("b"))
+            await turns(3)
+            caller.cancel()
+            await asyncio.wait([caller])
+        assert door.admission.statistics().tokens == before
+        door.receiver.close()
+        _, permit = await door.receiver.recv()
+        permit.done()
+        return before
+
+    assert run_virtual(scenario()) == pytest.approx(9.0)
+
+
 # ---------------------------------------------------------------- a gate that also stops draining, and the three marks
 
 

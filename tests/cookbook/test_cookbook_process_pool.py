@@ -28,6 +28,10 @@ def crash_at_five(number: int) -> int:
     return number
 
 
+def divide(number: int) -> float:
+    return 1 / (number - 3)
+
+
 def hold_up(item: tuple[int, str]) -> int:
     """The head waits until a file is there; all others are done at once."""
     number, file = item
@@ -113,6 +117,22 @@ def test_our_map_loses_one_item_names_it_and_goes_on() -> None:
     assert [outcome.item for outcome in outcomes] == list(range(10))
     (failure,) = (outcome for outcome in outcomes if isinstance(outcome, Failure))
     assert (failure.item, failure.code) == (5, "worker-lost")
+
+
+def test_one_exception_ends_the_recipe_and_what_came_after_it_is_never_seen() -> None:
+    got = []
+    with ThreadPoolExecutor(2) as executor, pytest.raises(ZeroDivisionError):  # noqa: PT012 - what came before it counts
+        for value in in_order(executor, divide, range(10), 4):
+            got.append(value)
+    assert len(got) <= 3
+
+
+def test_our_pipeline_hands_on_the_exception_in_its_place_and_goes_on() -> None:
+    async def scenario() -> list[str | int]:
+        async with Pipeline[int, float]([Stage(divide, kind="inline")]).run(range(10)) as outcomes:
+            return [o.code if isinstance(o, Failure) else o.item async for o in outcomes]
+
+    assert run_virtual(scenario()) == [0, 1, 2, "exception", 4, 5, 6, 7, 8, 9]
 
 
 # ---------------------------------------------------------- 1,000 references in chunks of 200 come as 0..4, contiguous
