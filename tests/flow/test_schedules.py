@@ -1,7 +1,6 @@
 """Thousands of seeded schedules: ready callbacks in random order, cancellations at random awaits.
 
-A failure names its seed; `run_virtual(main(schedule), schedule=Schedule(seed, ...))` with that seed replays it. The
-number of schedules per primitive can be raised with HEADRACE_TEST_SCHEDULES for a soak.
+A failure names its seed; HEADRACE_TEST_SEED=<seed> runs that one alone. `script/soak` raises the number of schedules.
 """
 
 from __future__ import annotations
@@ -14,8 +13,23 @@ from typing import Any
 
 import pytest
 
-from headrace.flow import Closed, Ended, Expired, Full, Permit, Permits, Rate, RateLimit, Receiver, Sender, channel
-from headrace.flow.testing import Deadlock, Schedule, assert_nothing_leaked, outcome_of, run_virtual, turns
+from headrace.flow import (
+    Closed,
+    Ended,
+    Expired,
+    Full,
+    Gate,
+    GateState,
+    Gauge,
+    Permit,
+    Permits,
+    Rate,
+    RateLimit,
+    Receiver,
+    Sender,
+    channel,
+)
+from headrace.flow.testing import Deadlock, Schedule, assert_nothing_leaked, outcome_of, run_virtual, schedules, turns
 
 SCHEDULES = int(os.environ.get("HEADRACE_TEST_SCHEDULES", "600"))
 # What a strike or a deadline may do to a task of these scenarios; anything else is a fault.
@@ -24,8 +38,7 @@ Scenario = Callable[[Schedule], Coroutine[Any, Any, None]]
 
 
 def run_schedules(scenario: Scenario, count: int = SCHEDULES) -> None:
-    for seed in range(count):
-        schedule = Schedule(seed, cancel_probability=(0.0, 0.02, 0.1)[seed % 3])
+    for schedule in schedules(count):
         run_virtual(scenario(schedule), schedule=schedule)
 
 
@@ -274,6 +287,51 @@ async def _rate_scenario(schedule: Schedule) -> None:
 
 def test_a_rate_holds_in_every_window_and_strands_nobody() -> None:
     run_schedules(_rate_scenario)
+
+
+async def _gate_scenario(schedule: Schedule) -> None:
+    r = schedule.random
+    gauge = Gauge("level")
+    high = r.randint(1, 6)
+    low = r.randint(0, high - 1)
+    gate = Gate(gauge, high_water=high, low_water=low)
+    closed = False
+
+    def check() -> None:
+        # The plain rule beside it, and nobody waits at an open gate.
+        nonlocal closed
+        closed = gauge.value >= high or (closed and gauge.value > low)
+        s = gate.statistics()
+        assert (s.state is GateState.CLOSED) == closed, s
+        assert closed or s.waiting == 0, s
+
+    async def work() -> None:
+        for _ in range(r.randint(1, 6)):
+            try:
+                if r.random() < 0.3:
+                    gate.try_pass()
+                else:
+                    await gate.wait_open(deadline_s=r.choice([None, None, 0.2]))
+            except (Full, Expired):
+                await asyncio.sleep(0.1)
+                continue
+            gauge.add(1)
+            check()
+            try:
+                await asyncio.sleep(r.choice([0, 0.05, 0.3]))
+            finally:
+                gauge.add(-1)
+                check()
+
+    async with assert_nothing_leaked(gate):
+        tasks = [schedule.victim(work()) for _ in range(r.randint(2, 8))] + [asyncio.create_task(work())]
+        raise_unexpected(await asyncio.gather(*tasks, return_exceptions=True))
+    assert gauge.value == 0
+    assert gate.statistics().state is GateState.OPEN
+
+
+def test_a_gate_lets_everybody_pass_in_the_end_and_nobody_waits_while_it_is_open() -> None:
+    run_schedules(_gate_scenario)
 
 
 def test_a_seed_replays_the_same_run() -> None:

@@ -10,10 +10,11 @@ run ends with `Deadlock`, which is how a test finds a waiter that nobody will wa
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import selectors
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Any, Protocol, TypeVar
@@ -51,6 +52,23 @@ class Schedule:
         if self.victims and self.random.random() < self.cancel_probability:
             # Sorted by name: the order in a set depends on addresses, and a seed must replay.
             self.random.choice(sorted(self.victims, key=_task_number)).cancel()
+
+
+def schedules(count: int, cancel_probabilities: Sequence[float] = (0.0, 0.02, 0.1)) -> Iterator[Schedule]:
+    """The schedules of one test, with seeds from 0 on.
+
+        for schedule in schedules(600):
+            run_virtual(scenario(schedule), schedule=schedule)
+
+    With HEADRACE_TEST_SEED in the environment it is that one alone, so a seed that failed replays at once.
+
+    Args:
+        count: how many.
+        cancel_probabilities: of the first, the second, and so on in turn.
+    """
+    only = os.environ.get("HEADRACE_TEST_SEED")
+    for seed in range(count) if only is None else [int(only)]:
+        yield Schedule(seed, cancel_probability=cancel_probabilities[seed % len(cancel_probabilities)])
 
 
 class VirtualClock:
