@@ -56,6 +56,15 @@ def test_one_overload_is_answered_by_one_cut(rule: str) -> None:
 
 
 @each_rule
+def test_calls_that_began_before_a_cut_do_not_undo_it(rule: str) -> None:
+    limits = RULES[rule](BOUNDS, backoff=0.5)
+    limits.observe(DROPPED, 1.0, 20, 10.0)
+    for _ in range(100):
+        limits.observe(DONE, 1.0, 20, 10.5)
+    assert limits.limit == 10
+
+
+@each_rule
 def test_the_limit_grows_only_while_it_is_used(rule: str) -> None:
     limits = RULES[rule](BOUNDS)
     now = calls(limits, 2000, DONE, 0.1, 0.0, used=False)

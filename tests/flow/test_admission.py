@@ -276,6 +276,58 @@ def test_decide_does_not_overtake_those_who_wait_for_more_than_is_free() -> None
     run_virtual(main())
 
 
+def test_a_token_that_had_been_granted_to_one_who_was_cancelled_goes_to_the_next() -> None:
+    async def main() -> None:
+        admission = Admission(1, rate=Rate(0.001, burst=2.0), bounds=WIDE)
+        held = permit_of(admission.decide())
+        cancelled, waiting = asyncio.create_task(admission.admit()), asyncio.create_task(admission.admit())
+        await turns(2)
+        held.done()  # grants the permit and the last token to the first in line
+        cancelled.cancel()
+        await turns(3)
+        permit_of(waiting.result()).done()
+        assert admission.statistics().tokens == pytest.approx(0.0, abs=1e-3)
+        at_rest(admission)
+
+    run_virtual(main())
+
+
+def test_admit_does_not_overtake_those_who_wait_for_more_than_is_free() -> None:
+    async def main() -> None:
+        admission = Admission(4)
+        held = permit_of(admission.decide(count=2))
+        heavy = asyncio.create_task(admission.admit(BATCH, count=3))
+        await turns(2)
+        light = asyncio.create_task(admission.admit(BATCH))
+        await turns(2)
+        assert not light.done()
+        held.done()
+        await turns(2)
+        for task in (heavy, light):
+            permit_of(task.result()).done()
+        at_rest(admission)
+
+    run_virtual(main())
+
+
+def test_who_is_promoted_while_nothing_else_happens_is_let_in_then() -> None:
+    async def main() -> None:
+        admission = Admission(4, bounds={**WIDE, BATCH: ClassBounds(9, 100.0)})
+        held = permit_of(admission.decide(count=2))
+        heavy = asyncio.create_task(admission.admit(count=4))
+        await turns(2)
+        light = asyncio.create_task(admission.admit(BATCH))
+        await asyncio.sleep(49.9)
+        assert not light.done()
+        await asyncio.sleep(0.2)  # half of its longest wait is over, and no rate is known
+        permit_of(light.result()).done()
+        held.done()
+        permit_of(await heavy).done()
+        at_rest(admission)
+
+    run_virtual(main())
+
+
 def test_classes_are_refused_from_the_bottom_as_the_load_rises() -> None:
     async def main() -> None:
         load = 0.0

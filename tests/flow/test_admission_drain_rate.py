@@ -71,6 +71,15 @@ def test_it_believes_that_things_are_slow_when_they_stay_so() -> None:
     assert rate.per_s(now) == pytest.approx(0.5)
 
 
+def test_two_slow_stretches_in_a_row_are_believed() -> None:
+    rate = DrainRate()
+    now = fed(rate, 0.0, [0.01] * 1600)
+    now = fed(rate, now, [2.0] * 4)
+    found = rate.per_s(now)
+    assert found is not None
+    assert found < 80.0  # 12 stretches of 100 per s and 4 of one in 2 s
+
+
 def test_a_gauge_is_measured_only_while_its_gate_is_closed() -> None:
     now = 0.0
     gauge = Gauge("depth")

@@ -352,6 +352,23 @@ def test_the_age_is_that_of_the_oldest_that_waits() -> None:
     run_virtual(main())
 
 
+def test_a_token_that_had_been_granted_to_one_who_was_cancelled_goes_to_the_next() -> None:
+    async def main() -> None:
+        intake: Intake[int] = Intake(1, rate=Rate(0.001, burst=2.0))
+        await intake.admit(1)
+        cancelled, waiting = asyncio.create_task(intake.admit(2)), asyncio.create_task(intake.admit(3))
+        await turns(2)
+        (await intake.recv()).done()  # grants the permit and the last token to the first in line
+        cancelled.cancel()
+        await turns(3)
+        assert waiting.done()
+        assert intake.statistics().tokens == pytest.approx(0.0, abs=1e-3)
+        with await intake.recv() as item:
+            assert item == 3
+
+    run_virtual(main())
+
+
 @pytest.mark.parametrize("options", [{}, {"capacity": 1}, {"rate": Rate(3.0, burst=1.0)}])
 def test_a_task_cancelled_at_any_await_loses_no_item_and_no_permit(options: dict[str, Any]) -> None:
     async def main(at: int, who: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -290,6 +291,35 @@ def test_close_lets_out_what_is_in_and_hand_back_takes_it_out() -> None:
         await turns(2)
         other.close()
         assert isinstance(await waiting, Ended)
+
+    run_virtual(main())
+
+
+def test_a_receiver_whose_item_was_handed_back_before_he_ran_is_told_the_end() -> None:
+    async def main() -> None:
+        ladder: Ladder[int] = Ladder()
+        receiving = asyncio.create_task(outcome_of(ladder.recv()))
+        await turns(3)
+        ladder.try_send(1)
+        assert ladder.hand_back() == [1]
+        assert isinstance(await receiving, Ended)
+        assert_accounted(ladder)
+
+    run_virtual(main())
+
+
+def test_an_item_that_was_received_is_not_kept_until_its_deadline() -> None:
+    class Item:
+        pass
+
+    async def main() -> None:
+        ladder: Ladder[Item] = Ladder()
+        item = Item()
+        known = weakref.ref(item)
+        ladder.try_send(item, deadline_s=1e6)
+        del item
+        await ladder.recv()
+        assert known() is None
 
     run_virtual(main())
 

@@ -92,6 +92,25 @@ def test_k24_a_retry_after_in_any_form_pauses_all_calls_to_that_remote(header: s
     run_virtual(main())
 
 
+def test_who_got_his_permit_by_anothers_429_waits_for_the_pause_too() -> None:
+    async def main() -> None:
+        remote, log = Remote(permits=Permits(1), policy=EXACT), list[float]()
+
+        async def pushed_back() -> str:
+            await asyncio.sleep(1.0)
+            raise BackPressure(retry_after="5")
+
+        first = asyncio.create_task(outcome_of(remote.call(pushed_back, deadline_s=3.0)))
+        await turns(3)
+        second = asyncio.create_task(remote.call(script("b", log=log)))
+        assert await second == "b"
+        assert log == pytest.approx([6.0])
+        assert isinstance(await first, Expired)
+        accounted(remote)
+
+    run_virtual(main())
+
+
 @pytest.mark.parametrize("header", [None, "soon", "-1", "Sun, 06 Nov 1994 08:49:07 GMT"])
 def test_k24_junk_or_a_past_date_means_a_delay_of_our_own(header: str | None) -> None:
     async def main() -> None:
