@@ -13,6 +13,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -40,8 +41,16 @@ class Count:
         terminalreporter.line(f"schedules: {self.schedules}")
 
 
-def run(path: str, unit: int) -> tuple[int, str]:
-    """Runs one file in a process; returns how many schedules that were, and its output if it failed."""
+class Result(NamedTuple):
+    """What came of one file; `output` is empty unless it failed."""
+
+    schedules: int
+    took_s: float
+    output: str
+
+
+def run(path: str, unit: int) -> Result:
+    began = time.monotonic()
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0"]
     done = subprocess.run(
         [sys.executable, __file__, "--inside", path, *options],
@@ -52,7 +61,8 @@ def run(path: str, unit: int) -> tuple[int, str]:
         check=False,
     )
     found = re.search(r"schedules: (\d+)", done.stdout)
-    return int(found[1]) if found else 0, "" if done.returncode == 0 else done.stdout + done.stderr
+    output = "" if done.returncode == 0 else done.stdout + done.stderr
+    return Result(int(found[1]) if found else 0, time.monotonic() - began, output)
 
 
 def how_to_replay(output: str) -> str:
@@ -65,6 +75,13 @@ def how_to_replay(output: str) -> str:
     return f"seed {seed} failed; replay: HEADRACE_TEST_SEED={seed} {VARIABLE}={seed + 1} pytest '{tests[-1]}'"
 
 
+def failures_in(results: dict[str, Result]) -> bool:
+    failed = [result.output for result in results.values() if result.output]
+    for output in failed:
+        print(output, how_to_replay(output), sep="\n")
+    return bool(failed)
+
+
 def main(total: int) -> int:
     paths = [
         str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/*/test_*.py")) if VARIABLE in path.read_text()
@@ -72,34 +89,21 @@ def main(total: int) -> int:
     began = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
 
-        def run_all(unit: int, took: dict[str, float] | None = None) -> list[tuple[int, str]]:
-            def timed(path: str) -> tuple[int, str]:
-                started = time.monotonic()
-                result = run(path, unit)
-                if took is not None:
-                    took[path] = time.monotonic() - started
-                return result
+        def run_all(unit: int) -> dict[str, Result]:
+            return dict(zip(paths, pool.map(lambda path: run(path, unit), paths), strict=True))
 
-            return list(pool.map(timed, paths))
-
-        low = sum(count for count, _ in run_all(PROBES[0]))
-        took: dict[str, float] = {}
-        high = sum(count for count, _ in run_all(PROBES[1], took))
-        paths.sort(key=lambda path: -took[path])  # the longest first, so that no core is idle in the end
-        by_unit = (high - low) / (PROBES[1] - PROBES[0])
-        if by_unit <= 0:
-            print("the short runs failed, or no test multiplies by", VARIABLE, file=sys.stderr)
+        short, longer = (run_all(unit) for unit in PROBES)
+        if failures_in(short) or failures_in(longer):
             return 1
-        unit = int(total / by_unit) + 1
-        print(f"{len(paths)} files, {VARIABLE}={unit}, about {unit * by_unit:,.0f} schedules", flush=True)
-        results = dict(zip(paths, run_all(unit), strict=True))
-    for path, (count, output) in results.items():
-        print(f"{path:48} {count:>10,} schedules {'FAILED' if output else 'ok'}")
-    for output in filter(None, (output for _, output in results.values())):
-        print(output, how_to_replay(output), sep="\n")
-    done = sum(count for count, _ in results.values())
-    print(f"{done:,} schedules in {time.monotonic() - began:.0f} s")
-    return int(any(output for _, output in results.values()))
+        grown = sum(longer[path].schedules - short[path].schedules for path in paths)
+        unit = int(total * (PROBES[1] - PROBES[0]) / grown) + 1
+        print(f"{len(paths)} files, {VARIABLE}={unit}", flush=True)
+        paths.sort(key=lambda path: -longer[path].took_s)  # the longest first, so that no core is idle in the end
+        results = run_all(unit)
+    for path, result in results.items():
+        print(f"{path:48} {result.schedules:>10,} schedules {'FAILED' if result.output else 'ok'}")
+    print(f"{sum(result.schedules for result in results.values()):,} schedules in {time.monotonic() - began:.0f} s")
+    return int(failures_in(results))
 
 
 if __name__ == "__main__":

@@ -93,7 +93,6 @@ async def _channel_scenario(schedule: Schedule) -> None:
                         pass
                     finally:
                         sent.extend(batch[: sending.accepted])
-                    assert_sound(end)
                     continue
                 if way == 0:
                     with await end.reserve(weight=3 if weights else 0) as slot:
@@ -113,7 +112,6 @@ async def _channel_scenario(schedule: Schedule) -> None:
                 else:
                     await end.send(item)
                 sent.append(item)
-                assert_sound(end)
 
     async def consume(end: Receiver[int]) -> None:
         while True:
@@ -129,10 +127,10 @@ async def _channel_scenario(schedule: Schedule) -> None:
                 received.append(item)
             else:
                 received.append(await end.recv())
-            assert_sound(sender)
             if r.random() < 0.3:
                 await asyncio.sleep(0.05)
 
+    schedule.watch = lambda: assert_sound(sender)
     async with assert_nothing_leaked(sender):
         ends = [sender.clone() for _ in range(r.randint(1, 4))]
         producers = [schedule.victim(produce(end)) for end in ends]
@@ -152,6 +150,59 @@ async def _channel_scenario(schedule: Schedule) -> None:
 
 def test_no_item_is_lost_or_doubled_and_nobody_sleeps_in_vain() -> None:
     run_schedules(_channel_scenario, 2 * SCHEDULES)
+
+
+async def _crowd_scenario(schedule: Schedule) -> None:
+    """Few items, many receivers, and everything checked after every single callback."""
+    r = schedule.random
+    weights = r.random() < 0.3
+    sender, receiver = channel(6, weight_capacity=5, weigh=lambda item: 1) if weights else channel(r.choice([1, 2, 6]))
+    schedule.watch = lambda: assert_sound(sender)
+    sent: list[int] = []
+    received: list[int] = []
+
+    async def produce() -> None:
+        numbers = itertools.count()
+        for _ in range(r.randint(2, 8)):
+            for _ in range(r.randint(1, 6)):
+                item = next(numbers)
+                try:
+                    sender.try_send(item)
+                except Full:
+                    await sender.send(item)
+                sent.append(item)
+                if r.random() < 0.5:
+                    await asyncio.sleep(0)
+            await asyncio.sleep(r.choice([0, 0.1]))
+
+    async def consume() -> None:
+        while True:
+            if r.random() < 0.7:
+                received.extend(await receiver.recv_many(r.randint(1, 6)))
+            else:
+                received.append(await receiver.recv())
+
+    async with assert_nothing_leaked(sender):
+        consumers = [schedule.victim(consume()) for _ in range(r.randint(2, 6))] + [asyncio.create_task(consume())]
+        await produce()
+        sender.close()
+        raise_unexpected(await asyncio.gather(*consumers, return_exceptions=True))
+    assert sorted(received) == sent
+
+
+def test_a_crowd_of_receivers_is_served_in_every_step_whoever_of_them_goes_away() -> None:
+    run_schedules(_crowd_scenario)
+
+
+def test_what_a_watch_finds_ends_the_run_and_names_the_seed() -> None:
+    async def main(schedule: Schedule) -> None:
+        schedule.watch = lambda: pytest.fail("found") if asyncio.get_running_loop().time() > 1 else None
+        await asyncio.sleep(3600)
+
+    schedule = Schedule(3)
+    with pytest.raises(pytest.fail.Exception, match="found") as found:
+        run_virtual(main(schedule), schedule=schedule)
+    assert "seed 3" in found.value.__notes__[0]
 
 
 async def _one_to_one_scenario(schedule: Schedule) -> None:
@@ -219,6 +270,7 @@ async def _permit_scenario(schedule: Schedule) -> None:
                 finally:
                     held.remove(permit)
 
+    schedule.watch = check
     async with assert_nothing_leaked(permits):
         tasks = [schedule.victim(work()) for _ in range(r.randint(2, 6))] + [asyncio.create_task(work())]
         results = await asyncio.gather(*tasks, return_exceptions=True)

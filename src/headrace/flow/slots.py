@@ -142,10 +142,9 @@ class Slots(Generic[T]):
         weigh = self.weigh
         if weigh is None:
             weight = 0
-            if 0 <= self.room <= len(self.buffer) and not (
-                self.receivers_waiting or sender_closed or self.threads.spare
-            ):
-                return False  # open, and nothing but full
+            full = len(self.buffer) >= self.capacity - self.reserved
+            if full and self.room >= 0 and not (sender_closed or self.threads.spare):
+                return False  # it is open, and nothing is special but that
         else:
             weight = weigh(item)
             if len(self.buffer) < self.weighed_room and not sender_closed and weight >= 0:

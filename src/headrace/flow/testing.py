@@ -32,6 +32,10 @@ class Schedule:
     Args:
         seed: names the run; print it when it fails.
         cancel_probability: after each callback, the chance that one of the `victims` is cancelled.
+
+    Attributes:
+        watch: called after each callback, if it is set; what it raises ends the run.
+        failure: what it raised.
     """
 
     def __init__(self, seed: int, *, cancel_probability: float = 0.0) -> None:
@@ -39,6 +43,8 @@ class Schedule:
         self.random = random.Random(seed)
         self.cancel_probability = cancel_probability
         self.victims: set[asyncio.Task[Any]] = set()
+        self.watch: Callable[[], object] | None = None
+        self.failure: BaseException | None = None
 
     def victim(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Starts a task that may be cancelled at any of its awaits."""
@@ -136,6 +142,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             else:
                 context.run(callback, *args)
         schedule.strike()
+        if schedule.watch is not None and schedule.failure is None:
+            try:
+                schedule.watch()
+            except BaseException as failure:  # a loop would only log it
+                schedule.failure = failure
+                self.stop()
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, schedule: Schedule | None = None) -> T:
@@ -150,11 +162,18 @@ def run_virtual(main: Coroutine[Any, Any, T], *, schedule: Schedule | None = Non
     """
     try:
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(schedule)) as runner:
-            return runner.run(main)
+            result = runner.run(main)
+        if schedule is not None and schedule.failure is not None:
+            raise schedule.failure
+        return result
     except BaseException as error:
-        if schedule is not None:
-            error.add_note(f"schedule seed {schedule.seed}, cancel probability {schedule.cancel_probability}")
-        raise
+        if schedule is None:
+            raise
+        first = schedule.failure or error  # what the watch found comes before what its stopping the run led to
+        first.add_note(f"schedule seed {schedule.seed}, cancel probability {schedule.cancel_probability}")
+        if first is error:
+            raise
+        raise first from None
 
 
 async def cancelled_at(suspension: int, coroutine: Coroutine[Any, Any, object]) -> bool:
