@@ -142,7 +142,9 @@ def test_a_reader_that_stalls_does_not_make_it_deaf_to_ctrl_c(place: Place) -> N
     process = place.start(output="-", stdout=writes, fresh=True)
     os.close(writes)
     try:
-        assert wait_for(lambda: waiting_bytes(reads) > 60_000), "as much as the pipe takes"
+        assert wait_for(lambda: waiting_bytes(reads) > 40_000), (
+            "about as much as the pipe takes: its last page need not be full"
+        )
         process.signal(signal.SIGINT)
         assert wait_for(lambda: "draining" in process.stderr)
         process.signal(signal.SIGINT)
