@@ -28,7 +28,7 @@ os.environ.update(thread_environment())
 from headrace.documents.document import Document
 from headrace.ingest.reading import ReadDocuments
 import datetime as dt
-read = ReadDocuments(sys.argv[1], {}, dt.date.today())()
+read = ReadDocuments(sys.argv[1], {}, 2**30, dt.date.today())()
 paths = sys.argv[2:]
 documents = [Document(f"d{i}", 1, i, p, os.fsencode(p)) for i, p in enumerate(paths, 1)]
 read(documents[0])
