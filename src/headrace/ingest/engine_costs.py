@@ -35,8 +35,8 @@ ENGINE_COSTS = MappingProxyType(
     {
         cost.engine: cost
         for cost in (
-            EngineCost("rapidocr", 170 * MB, 600 * MB, 3, 0.9),
-            EngineCost("tesseract", 100 * MB, 300 * MB, 3, 0.3),
+            EngineCost("rapidocr", 170 * MB, 600 * MB, 4, 0.9),
+            EngineCost("tesseract", 100 * MB, 300 * MB, 4, 0.3),
             EngineCost("null", 40 * MB, 60 * MB, 0, 0.0005),
         )
     }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from headrace.documents.errors import ImageTooLarge
 
-DECODED_BYTES_PER_PIXEL = 3
-"""Of the largest page: gray, or a JPEG that is decoded smaller; other colour pages may have fewer pixels."""
+DECODED_BYTES_PER_PIXEL = 4
+"""Of the largest page: gray, colour as Pillow keeps it, or a JPEG that is decoded smaller; with alpha, fewer pixels."""
 
 WORKING_SHORT_SIDE_PX = 2500
 """Pages are reduced while decoding until the short side is about this: A4 at 300 dpi; receipts need no more."""
