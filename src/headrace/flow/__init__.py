@@ -7,7 +7,8 @@ time, seeded schedules) is in `headrace.flow.testing`.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from headrace.flow.channel import ChannelStatistics, Receiver, Sender, channel
+from headrace.flow.channel import Receiver, Sender, channel
+from headrace.flow.channel_statistics import ChannelStatistics
 from headrace.flow.clock import Clock, LoopClock, MonotonicClock
 from headrace.flow.drain import Drain, Drainable, DrainReport
 from headrace.flow.errors import Closed, Empty, Ended, Expired, FlowError, Full, PermitSpent, Refusal, Shed

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from asyncio import CancelledError, timeout
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
+from headrace.flow.channel_statistics import ChannelStatistics, statistics_of
 from headrace.flow.clock import Clock
 from headrace.flow.collecting import Collecting
 from headrace.flow.errors import Closed, Empty, Ended, Expired, Full
@@ -31,38 +31,6 @@ from headrace.flow.slots import Slots
 from headrace.flow.threads import outcome_in_loop
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelStatistics:
-    """A channel at one moment.
-
-    Attributes:
-        depth: items in it.
-        limit: the most it holds (0: only what a waiting receiver has asked for).
-        weight: what the items weigh together; 0 when nothing is weighed.
-        weight_limit: the most they may weigh, but for one single heavier item; None when nothing is weighed.
-        reserved: slots that are reserved and not filled yet.
-        waiting_senders: senders that wait for room, threads included.
-        waiting_receivers: receivers that wait for an item.
-        oldest_age_s: how long the next item to be received has been in; 0.0 when there is none. Never too
-            low, and at most a hundredth of a second too high (or one turn of the event loop, if that took longer).
-        senders: open senders.
-        receivers: open receivers.
-        closed: whether no more comes in.
-    """
-
-    depth: int
-    limit: int
-    weight: int
-    weight_limit: int | None
-    reserved: int
-    waiting_senders: int
-    waiting_receivers: int
-    oldest_age_s: float
-    senders: int
-    receivers: int
-    closed: bool
 
 
 def channel(
@@ -111,20 +79,7 @@ class _End(Generic[T]):
 
     def statistics(self) -> ChannelStatistics:
         """A frozen snapshot of the channel."""
-        s = self._slots
-        return ChannelStatistics(
-            depth=len(s.buffer),
-            limit=s.capacity,
-            weight=s.weight - s.reserved_weight,
-            weight_limit=s.weight_capacity,
-            reserved=s.reserved - len(s.threads.spare),
-            waiting_senders=len(s.senders_line),
-            waiting_receivers=len(s.receivers_line),
-            oldest_age_s=s.stamps.age_s(s.taken) if s.buffer else 0.0,
-            senders=s.senders,
-            receivers=s.receivers,
-            closed=s.closed,
-        )
+        return statistics_of(self._slots)
 
 
 class _NoWay:
@@ -243,8 +198,13 @@ class Sender(_End[T]):
             Expired: there was no room by the deadline.
             Closed: no more comes in.
         """
-        await self._slots.reserve(weight, deadline_s, self._closed)
-        return Slot(self._slots, weight)
+        s = self._slots
+        if not s.admit_now(weight, self._closed):
+            await s.senders_line.outcome(s.line_up(weight, deadline_s), weight)
+            if s.closed:  # granted first, closed in the same tick
+                s.unreserve(weight)
+                raise Closed("the channel is closed")
+        return Slot(s, weight)
 
     def clone(self) -> Sender[T]:
         """Another sender of the same channel, to be closed on its own. Raises Closed after the last was closed."""

@@ -23,7 +23,7 @@ def with_item(error: Exception, item: object) -> Exception:
     return error
 
 
-class Batch:
+class BatchRoom:
     """What a sender of many waits for: `want` slots, or as many of them as are free; `have` is what it was given."""
 
     __slots__ = ("have", "want")
@@ -59,7 +59,7 @@ class Sending(Coroutine[Any, Any, int], Generic[T]):
         try:
             while not self._put_now():
                 left_s = None if give_up_at is None else give_up_at - s.loop.time()
-                need = Batch(len(items) - self.accepted) if s.plain else s.weight_of(items[self.accepted])
+                need = BatchRoom(len(items) - self.accepted) if s.plain else s.weight_of(items[self.accepted])
                 await s.senders_line.outcome(s.line_up(need, left_s), need)
                 self._fill(need)
         except Refusal as refusal:
@@ -77,7 +77,7 @@ class Sending(Coroutine[Any, Any, int], Generic[T]):
             self.accepted += count
         return self.accepted == len(items)
 
-    def _fill(self, need: int | Batch) -> None:
+    def _fill(self, need: int | BatchRoom) -> None:
         """Fills the room that was granted."""
         s, items = self._slots, self._items
         if isinstance(need, int):

@@ -31,13 +31,13 @@ from headrace.flow.waiters import Waiter, WaitLine
 
 if TYPE_CHECKING:
     from headrace.flow.collecting import Collecting
-    from headrace.flow.sending import Batch
+    from headrace.flow.sending import BatchRoom
 
 T = TypeVar("T")
 
 
 Ask: TypeAlias = "int | Collecting[Any]"  # a receiver that does not linger waits for one item and takes up to so many
-Room: TypeAlias = "int | Batch"  # a sender of one item waits for a slot of this weight
+Room: TypeAlias = "int | BatchRoom"  # a sender of one item waits for a slot of this weight
 
 
 class Slots(Generic[T]):
@@ -194,14 +194,6 @@ class Slots(Generic[T]):
         if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
             self.receivers_line.advance()
         return waiter
-
-    async def reserve(self, weight: int, deadline_s: float | None, sender_closed: bool) -> None:
-        """Takes room that `fill` or `unreserve` will end; see `Sender.reserve`."""
-        if not self.admit_now(weight, sender_closed):
-            await self.senders_line.outcome(self.line_up(weight, deadline_s), weight)
-            if self.closed:  # granted first, closed in the same tick
-                self.unreserve(weight)
-                raise Closed("the channel is closed")
 
     def fill(self, item: T, reserved_weight: int, weight: int) -> None:
         """Fills room that was taken with `reserved_weight`. Raises Closed, with the item, when no more comes in."""
