@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -51,7 +52,7 @@ def copies(data: Path, folder: Path, count: int) -> Path:
     return target
 
 
-def measure(source: Path, scratch: Path, engine: str, workers: int) -> dict[str, float]:
+def measure(source: Path, scratch: Path, engine: str, workers: int) -> dict[str, Any]:
     workspace = scratch / "workspace"
     shutil.rmtree(workspace, ignore_errors=True)
     command = [sys.executable, "-m", "headrace", "run", str(source), "--engine", engine, "--workers", str(workers),
@@ -59,12 +60,14 @@ def measure(source: Path, scratch: Path, engine: str, workers: int) -> dict[str,
     started = time.monotonic()
     with (scratch / "stderr").open("w+") as stderr:
         process = subprocess.Popen(command, stderr=stderr)
-        tree, peak = psutil.Process(process.pid), 0
+        tree, peak, parts = psutil.Process(process.pid), 0, [0]
         while process.poll() is None:
             try:
-                peak = max(peak, sum(_rss(p) for p in [tree, *tree.children(recursive=True)]))
+                now = [_rss(p) for p in [tree, *tree.children(recursive=True)]]
             except psutil.NoSuchProcess:
                 break
+            if sum(now) > peak:
+                peak, parts = sum(now), now
             time.sleep(0.05)
         elapsed_s = time.monotonic() - started
         stderr.seek(0)
@@ -76,6 +79,8 @@ def measure(source: Path, scratch: Path, engine: str, workers: int) -> dict[str,
     return {
         "lines": done,
         "peak_mb": peak / 1e6,
+        "parent_mb": parts[0] / 1e6,
+        "workers_mb": [round(part / 1e6, 1) for part in parts[1:]],
         "ceiling_mb": int(ceiling[1]) / 1e6 if ceiling else 0.0,
         "seconds": elapsed_s,
     }
@@ -99,10 +104,12 @@ def main() -> None:
     options = parser.parse_args()
     counts = options.counts or ([60, 600] if options.real else [1_000, 40_000, 1_000_000])
     engine = options.engine or ("rapidocr" if options.real else "null")
-    rows = {}
+    rows: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        folder = Path(scratch)
+        # Once for nothing: the first start after an installation compiles every module, in the parent's memory.
+        measure(references(folder, 100), folder, "null", options.workers)
         for count in counts:
-            folder = Path(scratch)
             source = copies(options.data, folder, count) if options.real else references(folder, count)
             rows[count] = measure(source, folder, engine, options.workers)
             print(f"{count}: {rows[count]}", file=sys.stderr)
