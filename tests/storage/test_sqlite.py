@@ -18,9 +18,10 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from made_entries import commit_next, filled, names, numbered
+from sqlalchemy import create_engine
 
 from headrace.ledger import verify
-from headrace.storage import tables
+from headrace.storage import migrations, tables
 from headrace.storage.errors import SchemaTooNew, StoreUnavailable, WorkspaceBusy, WorkspaceMissing
 from headrace.storage.sqlite import DATABASE, SqliteStore
 from headrace.storage.store import Registration
@@ -91,9 +92,25 @@ def test_every_commit_is_synced_and_memory_is_bounded(sqlite: SqliteStore) -> No
         assert (told("cache_size"), told("temp_store")) == (-2048, 1)
 
 
-def test_the_migrations_make_the_tables(sqlite: SqliteStore) -> None:
-    with sqlite._transaction() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+def test_the_migrations_make_the_same_tables_as_a_new_store_has(sqlite: SqliteStore) -> None:
+    names = "SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+    migrated = create_engine("sqlite://")
+    with migrated.connect() as connection, sqlite._transaction() as new:
+        migrations.upgrade(connection)
+        for each in (connection, new):
+            context = MigrationContext.configure(each)
+            assert compare_metadata(context, tables.metadata) == []
+            assert context.get_current_revision() == tables.REVISION
+        assert connection.exec_driver_sql(names).all() == new.exec_driver_sql(names).all()
+    migrated.dispose()
+
+
+def test_a_new_store_does_without_alembic(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from headrace.storage.sqlite import SqliteStore;"
+        "SqliteStore.open(Path(sys.argv[1])).close(); sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, tmp_path], check=False).returncode == 0
 
 
 def test_an_ordinary_start_does_not_load_alembic(tmp_path: Path) -> None:

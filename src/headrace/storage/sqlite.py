@@ -25,7 +25,7 @@ from headrace.storage.sql import translated
 from headrace.storage.sql_ledger import SqlLedger
 from headrace.storage.sql_replay import SqlReplay
 from headrace.storage.staging import discard
-from headrace.storage.tables import SCHEMA_VERSION
+from headrace.storage.tables import SCHEMA_VERSION, metadata, stamp
 
 DATABASE = "headrace.db"
 CACHE_BYTES = 2 << 20
@@ -183,15 +183,23 @@ def _refuse_newer(version: int, workspace: Path) -> None:
 
 
 def _bring_up_to_date(engine: Engine, workspace: Path) -> None:
-    """Runs the migrations that are missing. The version is set last: an interrupted start does it again."""
+    """Makes the tables of a new store, or runs the migrations that an old one lacks.
+
+    A new one does without Alembic, which costs a start 0.1 s and 10 MB; a test holds both ways against each other.
+    The version is set last: an interrupted start does it again.
+    """
     version = _schema_version(engine)
     _refuse_newer(version, workspace)
     if version == SCHEMA_VERSION:
         return
-    from headrace.storage import migrations
-
     with engine.connect() as connection:
-        migrations.upgrade(connection)
+        if version == 0:
+            metadata.create_all(connection)
+            stamp(connection)
+        else:
+            from headrace.storage import migrations
+
+            migrations.upgrade(connection)
         connection.commit()
         connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.commit()

@@ -14,6 +14,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Float,
     ForeignKey,
     ForeignKeyConstraint,
@@ -28,6 +29,9 @@ from sqlalchemy import (
 
 SCHEMA_VERSION = 1
 """The number of migrations; kept in the file's `user_version`, so that a current store opens without Alembic."""
+
+REVISION = f"{SCHEMA_VERSION:04d}"
+"""What Alembic calls the newest migration; a new store is stamped with it."""
 
 metadata = MetaData()
 
@@ -160,3 +164,11 @@ samples = Table(
     Column("documents_per_s", Float, nullable=False),
     sqlite_with_rowid=False,
 )
+
+
+def stamp(connection: Connection) -> None:
+    """Tells Alembic that the tables are as the newest migration leaves them."""
+    version = "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
+    connection.exec_driver_sql(version)
+    connection.exec_driver_sql("DELETE FROM alembic_version")
+    connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{REVISION}')")
