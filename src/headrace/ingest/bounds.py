@@ -34,7 +34,7 @@ MEMORY_SHARE = 0.8
 HEAD_STALL_S = 30.0
 """A document that takes this long at the head of the window does not yet make a worker idle."""
 
-WINDOW_PER_WORKER, WINDOW_AT_MOST = 8, 512
+WINDOW_PER_WORKER, WINDOW_AT_MOST = 8, 256
 """However fast or slow the engine: this many places a worker at least, this many in all at most."""
 
 RECYCLE_EVERY_S = 1800.0
