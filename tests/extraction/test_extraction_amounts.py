@@ -103,3 +103,9 @@ def test_an_amount_written_in_any_convention_reads_back(
     assert expected in {amount.value, *(v for v, _ in amount.others)}
     if group != " ":
         assert amount.value == expected
+
+
+@pytest.mark.parametrize(("text", "raw"), [("205,10\x1fPLN", "205,10 PLN"), ("EUR\x1f56, 15", "EUR 56, 15")])
+def test_the_mark_between_cells_never_reaches_what_was_printed(text: str, raw: str) -> None:
+    (number,) = find_numbers(text)
+    assert number.raw == raw

@@ -6,10 +6,11 @@ from drawn_pdfs import bomb_pdf, rotated, scan_pdf, text_pdf
 from opened_pages import ink, read_pages
 
 from headrace.documents.errors import CorruptDocument, EncryptedDocument, ImageTooLarge, TooManyPages
-from headrace.documents.text import PageText, TextSource
+from headrace.documents.text import Box, PageText, TextSource
 from headrace.ocr.engine import PageImage
 from headrace.ocr.limits import WORKING_SHORT_SIDE_PX, ReadLimits
 from headrace.ocr.pdf import render_scale
+from headrace.ocr.pdf_text import _printable
 
 
 def one_page(content: bytes, limits: ReadLimits | None = None):
@@ -131,3 +132,24 @@ def test_too_many_pages_are_refused() -> None:
     assert len(read_pages(content, ReadLimits(max_pages=4))) == 4
     with pytest.raises(TooManyPages, match="4 pages, the limit is 3"):
         read_pages(content, ReadLimits(max_pages=3))
+
+
+@pytest.mark.parametrize("font", ["Helvetica", "Courier"])
+def test_thousands_parted_by_a_blank_are_one_piece_of_text(font: str) -> None:
+    pdf = fpdf.FPDF(unit="pt", format=(400, 200))
+    pdf.add_page()
+    pdf.set_font(font, size=10)
+    pdf.text(20, 40, "Nocleg ze sniadaniem")
+    pdf.text(20, 60, "2 Parking")
+    pdf.text(300, 60, "42,90")
+    pdf.text(20, 80, "Suma PLN")
+    pdf.text(300, 80, "1 205,10")
+    page = one_page(bytes(pdf.output()))
+    assert isinstance(page, PageText)
+    assert [box.text for box in page.lines[1].boxes if box.text[0].isdigit()] == ["2", "42,90"]
+    assert page.lines[2].boxes[-1].text == "1 205,10"
+
+
+def test_control_characters_of_a_text_layer_are_blanks() -> None:
+    box = Box("205,10\x1fPLN\x02", ((0.1, 0.1), (0.2, 0.1), (0.2, 0.2), (0.1, 0.2)), 1.0)
+    assert _printable(box).text == "205,10 PLN"

@@ -157,7 +157,7 @@ def find_numbers(text: str) -> Iterator[Number]:
         glued = found.start() > 0 and (text[found.start() - 1].isalnum())
         tail = text[found.end() :]
         yield Number(
-            raw=found[0].strip(),
+            raw=" ".join(found[0].split()),  # the mark between two cells is no part of what is printed
             start=found.start(),
             end=found.end(),
             groups=groups,

@@ -7,8 +7,10 @@ on a rotated page that order is wrong, so only geometry decides what stands in a
 from __future__ import annotations
 
 import ctypes
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pypdfium2.raw as pdfium
@@ -24,6 +26,11 @@ MIN_CHARACTERS_OVER_SCAN = 120
 _MAX_CHARACTERS = 20_000  # a dense A4 page has 5,000
 _SCAN_AREA = 0.5
 _MAX_JUNK = 0.2
+
+_LAST_GROUP = re.compile(r"\d{3}[.,]\d{2}(?!\d)")
+_INNER_GROUP = re.compile(r"\d{3}")
+_FIRST_GROUP = re.compile(r"\D*\d{1,3}")
+_SPACE_IN_AMOUNT = 0.7  # of the height; a blank of a typewriter font has 0.55, a gap between columns two of them
 
 
 def read_text_layer(page: Any, number: int) -> PageText | None:
@@ -44,9 +51,52 @@ def read_text_layer(page: Any, number: int) -> PageText | None:
     if not _usable("".join(box.text for box in boxes), over_scan=_is_scan(page)):
         return None
     width, height = page.get_size()
+    boxes = _whole_amounts([_printable(box) for box in boxes], width / height)
     warnings = ("text layer cut: too many characters",) if characters > _MAX_CHARACTERS else ()
     lines = group_lines(boxes, aspect=width / height)
     return PageText(number, round(width), round(height), lines, TextSource.TEXT_LAYER, warnings)
+
+
+def _printable(box: Box) -> Box:
+    """The box with a blank for each run of control characters; some programs write them where they mean a space."""
+    text = "".join(" " if unicodedata.category(c) == "Cc" else c for c in box.text)
+    return replace(box, text=" ".join(text.split()))
+
+
+def _whole_amounts(boxes: Sequence[Box], aspect: float) -> tuple[Box, ...]:
+    """Joins the groups of an amount whose thousands are parted by a blank, as in `1 205,10`."""
+    out: list[Box] = []
+    for box in boxes:
+        if not box.text:
+            continue
+        first = len(out)
+        if _LAST_GROUP.match(box.text):
+            while first and _one_blank(out[first - 1], [*out[first:], box][0], aspect):
+                first -= 1
+                if not _INNER_GROUP.fullmatch(out[first].text):
+                    break
+            if first < len(out) and not _FIRST_GROUP.fullmatch(out[first].text):
+                first += 1
+        parts = [*out[first:], box]
+        out[first:] = [Box(" ".join(part.text for part in parts), _around(parts), 1.0)]
+    return tuple(out)
+
+
+def _one_blank(left: Box, right: Box, aspect: float) -> bool:
+    """Whether one blank parts two boxes of the same row."""
+    (x0, top, x1, bottom), (x2, other_top, _, other_bottom) = _edges(left), _edges(right)
+    height = min(bottom - top, other_bottom - other_top)
+    same_row = min(bottom, other_bottom) - max(top, other_top) > height / 2
+    return same_row and x0 < x2 and -0.2 * height < (x2 - x1) * aspect < _SPACE_IN_AMOUNT * height
+
+
+def _edges(box: Box) -> tuple[float, float, float, float]:
+    xs, ys = [x for x, _ in box.polygon], [y for _, y in box.polygon]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _around(boxes: Sequence[Box]) -> Polygon:
+    return _place([_edges(box) for box in boxes], (1.0, 1.0))
 
 
 def _usable(text: str, *, over_scan: bool) -> bool:
