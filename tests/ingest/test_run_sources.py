@@ -56,7 +56,7 @@ def test_the_same_command_again_adds_nothing_and_says_so(place: Place) -> None:
     place.run()
     before, hashes = place.output.read_bytes(), place.hashes()
     process = place.run()
-    assert "6 left out: in the ledger since an earlier run, and unchanged" in process.stderr
+    assert "6 left out: judged by an earlier run, and unchanged" in process.stderr
     assert (place.output.read_bytes(), place.hashes()) == (before, hashes)
     assert (place.summary["accepted"], place.summary["known"]) == (0, 6)
 
@@ -65,7 +65,7 @@ def test_a_bad_manifest_line_is_one_failure_however_often_the_command_is_given(p
     place.numbered(1)
     (place.root / "list.csv").write_text("uri\nin/r1.jpg\nhttp://example.org/a.jpg\n")
     place.run(sources=("list.csv",), code=3)
-    place.run(sources=("list.csv",))
+    place.run(sources=("list.csv",), code=3)
     assert (place.summary["accepted"], place.summary["known"]) == (0, 2)
     assert len(place.lines()) == 2
 
@@ -227,3 +227,20 @@ def test_sources_follow_each_other_in_the_order_of_the_command_line(place: Place
     place.run(sources=("list.csv", "in", "in2/gone.jpg"), code=3)
     assert place.names() == ["x2.jpg", "missing.jpg", "x1.jpg", "r1.jpg", "r2.jpg", "gone.jpg"]
     assert [line["kind"] for line in place.lines()] == ["receipt", "failure", *["receipt"] * 4]
+
+
+def test_a_failure_that_is_left_out_still_counts_for_the_exit_code(place: Place) -> None:
+    place.write("a.jpg", "b.jpg")
+    (place.root / "in" / "empty.jpg").write_bytes(b"")
+    place.run(code=3)
+    place.run(code=3)
+    assert (place.summary["accepted"], place.summary["known"], place.summary["known_failed"]) == (0, 3, 1)
+
+
+def test_another_list_on_standard_input_has_an_output_of_its_own(place: Place) -> None:
+    first, second = place.write("a.jpg", "b.jpg")
+    for name, path in (("first.jsonl", first), ("second.jsonl", second)):
+        (place.root / "names").write_text(f"{path}\n")
+        with (place.root / "names").open("rb") as stdin:
+            place.run(sources=("-",), stdin=stdin, output=str(place.root / name))
+    assert [len((place.root / name).read_bytes().splitlines()) for name in ("first.jsonl", "second.jsonl")] == [1, 1]

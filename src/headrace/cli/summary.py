@@ -40,8 +40,9 @@ def exit_code(summary: RunSummary, signal_number: int | None = None, *, strict: 
     """
     if summary.interrupted:
         return _SIGNAL_OFFSET + signal_number if signal_number else ExitCode.SIGINT
-    if summary.failed:
-        return ExitCode.ALL_FAILED if summary.failed == summary.accepted else ExitCode.SOME_FAILED
+    if failed := summary.failed + summary.known_failed:
+        # The same command says the same of the same documents: those that failed before and were left out count, too.
+        return ExitCode.ALL_FAILED if failed == summary.accepted + summary.known else ExitCode.SOME_FAILED
     objections = summary.verdicts.get(Verdict.REJECTED, 0) + summary.verdicts.get(Verdict.NEEDS_REVIEW, 0)
     return ExitCode.POLICY if strict and objections else ExitCode.OK
 
@@ -60,7 +61,7 @@ def next_command(summary: RunSummary) -> str:
     """What to type next."""
     if summary.interrupted or summary.left:
         return "the same command again: it goes on where it stopped"
-    if summary.failed:
+    if summary.failed or summary.known_failed:
         return f"headrace dead list{_workspace(summary)}"
     return f"headrace verify{_workspace(summary)}"
 
@@ -146,7 +147,8 @@ def _workspace(summary: RunSummary) -> str:
 def _known(summary: RunSummary) -> Line:
     if not summary.known:
         return ()
-    return (Part(f"{number(summary.known)} left out: in the ledger since an earlier run, and unchanged"),)
+    failed = f"; {number(summary.known_failed)} of them failed" if summary.known_failed else ""
+    return (Part(f"{number(summary.known)} left out: judged by an earlier run, and unchanged{failed}"),)
 
 
 def _order(summary: RunSummary) -> Line:

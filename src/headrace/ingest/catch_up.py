@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 from functools import partial
 from typing import NamedTuple
 
@@ -57,7 +58,9 @@ async def catch_up(output: JsonLines, batch: Batch, stand: Stand, database: Data
 
 def _behind(batch: Batch, stand: Stand, store: Store) -> list[tuple[int, int]]:
     """A heap of (next voucher, batch) for the batches whose entries an output lacks."""
-    keys = {stand.key} if batch.key.startswith(REPLAY_KEY) else {stand.key, batch.key}
+    # A list on standard input is another list each time, though it has the same name.
+    alone = batch.key.startswith(REPLAY_KEY) or "stdin" in json.loads(batch.settings_json).get("sources", ())
+    keys = {stand.key} - {""} if alone else {stand.key, batch.key}
     of_output = (b.batch_id for b in store.batches() if b.key in keys or b.batch_id == batch.batch_id)
     heads = ((store.entries(batch_id=i, after_sequence=stand.sequence, limit=1), i) for i in of_output)
     return sorted((first[0].sequence, batch_id) for first, batch_id in heads if first)

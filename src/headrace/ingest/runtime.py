@@ -225,7 +225,17 @@ def open_batch(run: Run, output: JsonLines, store: Store) -> tuple[Batch, bool, 
     again = last is not None
     # The day of the person who runs it, by the clock on the wall: receipts are dated by such clocks, too.
     today = dt.date.today().isoformat()  # noqa: DTZ011
-    told = {"engine": run.settings.engine, "sources": [source.key for source in run.sources][:_PAGE], "again": again}
+    told = {
+        "engine": run.settings.engine,
+        "sources": [source.key for source in run.sources][:_PAGE],
+        "again": again,
+        "bounds": {
+            "workers": run.bounds.workers,
+            "window": run.bounds.window,
+            "byte_budget_bytes": run.bounds.byte_budget_bytes,
+            "tree_ceiling_bytes": run.bounds.tree_ceiling_bytes,
+        },
+    }
     return store.open_batch(run.settings.book, key, today, json.dumps(told)), again, stand
 
 
@@ -370,6 +380,7 @@ def summarise(job: Job, done_before: int, store: Store) -> RunSummary:
         parent_cpu_s=_cpu_s(resource.RUSAGE_SELF),
         workers_cpu_s=_cpu_s(resource.RUSAGE_CHILDREN),
         known=job.listing.known,
+        known_failed=_waiting_dead_letters(job.batch, store) if job.listing.known else 0,
     )
 
 
@@ -381,6 +392,18 @@ def last_sequence(first: Entry, head: int, store: Store) -> int:
         found = store.entries(batch_id=first.batch_id, after_sequence=middle - 1, limit=1)
         low, high = (found[0].sequence, high) if found else (low, middle - 1)
     return low
+
+
+def _waiting_dead_letters(batch: Batch, store: Store) -> int:
+    """How many documents of earlier batches with this key failed, and were not run again."""
+    earlier = {
+        other.batch_id for other in store.batches() if other.key == batch.key and other.batch_id < batch.batch_id
+    }
+    count = after = 0
+    while page := store.dead_letters(after_number=after, limit=_PAGE):
+        count += sum(letter.document.batch_id in earlier for letter in page)
+        after = page[-1].number
+    return count
 
 
 def _cpu_s(whose: int) -> float:

@@ -100,6 +100,7 @@ class RunSummary:
         reading_s: of `elapsed_s`, from the first document handed to a worker to the last entry committed.
         parent_cpu_s, workers_cpu_s: processor time of this run.
         known: names left out, as an earlier batch of the same sources has them and they are unchanged.
+        known_failed: of those, dead letters that still wait.
     """
 
     batch_id: int
@@ -132,6 +133,7 @@ class RunSummary:
     parent_cpu_s: float = 0.0
     workers_cpu_s: float = 0.0
     known: int = 0
+    known_failed: int = 0
 
     @property
     def accounted(self) -> bool:
@@ -141,7 +143,18 @@ class RunSummary:
 
 def together(first: RunSummary, second: RunSummary) -> RunSummary:
     """Two batches that one command ran one after the other, in one summary; number and head are those of the second."""
-    counts = ("accepted", "succeeded", "partial", "duplicates", "failed", "in_flight", "left", "known", "resumed_from")
+    counts = (
+        "accepted",
+        "succeeded",
+        "partial",
+        "duplicates",
+        "failed",
+        "in_flight",
+        "left",
+        "resumed_from",
+        "known",
+        "known_failed",
+    )
     sums = {name: getattr(first, name) + getattr(second, name) for name in (*counts, "pages", "reading_s")}
     elapsed_s = first.elapsed_s + second.elapsed_s
     done = first.per_second * first.elapsed_s + second.per_second * second.elapsed_s
