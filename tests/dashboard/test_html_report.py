@@ -280,3 +280,18 @@ def test_what_is_not_there_is_said(fill: Fill, tmp_path: Path) -> None:
     with pytest.raises(NothingToReport, match="headrace run"):
         write_report(tmp_path / "empty", tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
+
+
+def test_the_page_says_which_batch_it_shows_and_what_is_beside_it(fill: Fill, tmp_path: Path) -> None:
+    fill([Made("a.jpg", failure=FAILURE), Made("b.jpg")])
+    _, page = report(fill([Made("c.jpg")]), tmp_path)
+    told = " ".join(page.texts)
+    assert "Batch 2 of 2; 1 dead letter waits in this workspace; other batches: 1" in told
+
+
+def test_money_that_nobody_looked_at_is_marked(fill: Fill, tmp_path: Path) -> None:
+    doubted = Made("a.jpg", total="378.06", date=None)
+    _, page = report(fill([doubted, Made("b.jpg", total="21.94")]), tmp_path)
+    told = " ".join(page.texts)
+    assert "400.00 EUR" in told
+    assert "of which 378.06 not reviewed" in told

@@ -184,7 +184,7 @@ def _receipt_body(entry: Entry) -> Html:
         facts.append(tag("div", tag("dt", "Items"), tag("dd", str(len(items)))))
     confidence = _field(receipt, ("payable_amount",)).get("confidence")
     if isinstance(confidence, int | float) and amount is not None:
-        facts.append(tag("div", tag("dt", "Trust"), tag("dd", f"{confidence:.2f}")))
+        facts.append(tag("div", tag("dt", "Confidence"), tag("dd", f"{confidence:.2f}")))
     rows.append(tag("dl", join(facts)))
     rows.append(_failed_checks([*receipt.get("checks", []), *entry.policy_checks]))
     return join(rows)

@@ -32,12 +32,14 @@ class Spend:
 
     Attributes:
         total: the sum of the payable amounts.
+        not_reviewed: the part of it from receipts that need review.
         count: how many receipts are in it.
         months: `YYYY-MM` or "" (no date) to the sum.
         merchants: name as read to (sum, count).
     """
 
     total: Decimal = Decimal(0)
+    not_reviewed: Decimal = Decimal(0)
     count: int = 0
     months: dict[str, Decimal] = field(default_factory=dict)
     merchants: dict[str, tuple[Decimal, int]] = field(default_factory=dict)
@@ -73,6 +75,8 @@ class Insights:
 
     Attributes:
         batch, accounts: as the store keeps them.
+        batch_ids: all batches of the workspace, the oldest first.
+        dead_letters: how many wait in the workspace, of any batch.
         engine: what read the documents; "" when the batch does not say.
         chain: the check of the whole book, up to the head it had when this was gathered.
         in_order: whether the entries come in the order of submission.
@@ -87,6 +91,8 @@ class Insights:
 
     batch: Batch
     accounts: Accounts
+    batch_ids: tuple[int, ...]
+    dead_letters: int
     engine: str
     chain: Verification
     in_order: bool
@@ -147,6 +153,8 @@ def gather(store: ReadStore, batch_id: int) -> Insights:
     return Insights(
         batch=batch,
         accounts=store.accounts(batch_id),
+        batch_ids=tuple(other.batch_id for other in store.batches()),
+        dead_letters=store.dead_count(),
         engine=engine,
         chain=verify_book(store, batch.book),
         in_order=count.in_order,
@@ -199,12 +207,12 @@ class _Counting:
             if not check.get("passed"):
                 self._count(self.failed_checks, str(check.get("id")))
         if entry.verdict is not Verdict.REJECTED:
-            self._spent(receipt)
+            self._spent(receipt, needs_review=entry.verdict is Verdict.NEEDS_REVIEW)
 
     def _count(self, counter: Counter[str], name: str) -> None:
         counter[name if name in counter or len(counter) < CODES_LIMIT else OTHERS] += 1
 
-    def _spent(self, receipt: Mapping[str, Any]) -> None:
+    def _spent(self, receipt: Mapping[str, Any], *, needs_review: bool) -> None:
         amount = payable(receipt)
         if amount is None:
             return
@@ -213,6 +221,7 @@ class _Counting:
             currency = OTHERS
         spend = self.spend[currency]
         spend.total += amount
+        spend.not_reviewed += amount if needs_review else Decimal(0)
         spend.count += 1
         month = str(field_value(receipt, "issue_date") or "")[:7]
         if month not in spend.months:

@@ -12,6 +12,7 @@ from headrace.documents.status import EntryKind, Verdict
 from headrace.flow.sizing import GIB, MIB, readable_bytes
 
 _CURRENCIES_SHOWN, _MONTHS_SHOWN, _ROWS_SHOWN = 12, 12, 8
+_BATCHES_SHOWN = 6
 
 _WAVES = Html(
     '<svg viewBox="0 0 26 26" aria-hidden="true"><path d="M2 8c4-5 7-5 11 0s7 5 11 0M2 14c4-5 7-5 11 0s7 5 11 0'
@@ -29,6 +30,7 @@ def overview(insights: Insights) -> Html:
                 tag("div", _WAVES, "headrace", class_="brand"),
                 tag("h1", _sentence(insights)),
                 tag("p", _circumstances(insights)),
+                tag("p", _surroundings(insights)),
             ),
             Html("</header><main>"),
             tag("section", _identity(insights), tag("div", join(_proofs(insights)), class_="proofs"), class_="panel"),
@@ -76,7 +78,7 @@ def _sentence(insights: Insights) -> str:
 
 def _circumstances(insights: Insights) -> str:
     batch = insights.batch
-    told = [f"Batch {batch.batch_id} of book {batch.book}"]
+    told = [f"Book {batch.book}"]
     if batch.started_at:
         told.append(f"{dt.datetime.fromtimestamp(batch.started_at, dt.UTC):%Y-%m-%d %H:%M} UTC")
     if insights.engine:
@@ -86,6 +88,20 @@ def _circumstances(insights: Insights) -> str:
     if insights.elapsed_s:
         told.append(f"{_duration(insights.elapsed_s)}")
     return ", ".join(told)
+
+
+def _surroundings(insights: Insights) -> str:
+    """Which batch this is, and what the workspace has beside it."""
+    this, ids = insights.batch.batch_id, insights.batch_ids
+    letters = insights.dead_letters
+    told = [f"Batch {this} of {max(ids, default=this)}"]
+    told.append(f"{letters:,} dead letter{' waits' if letters == 1 else 's wait'} in this workspace" if letters else "")
+    others = [other for other in reversed(ids) if other != this]
+    if others:
+        named = ", ".join(str(other) for other in others[:_BATCHES_SHOWN])
+        more = f" and {len(others) - _BATCHES_SHOWN:,} earlier" if len(others) > _BATCHES_SHOWN else ""
+        told.append(f"other batches: {named}{more} (headrace report --batch {others[0]})")
+    return "; ".join(part for part in told if part)
 
 
 def _identity(insights: Insights) -> Html:
@@ -212,6 +228,7 @@ def _money(spend: Mapping[str, Spend]) -> Html:
             tag(
                 "li",
                 tag("b", f"{of.total:,} {name}"),
+                tag("span", f"of which {of.not_reviewed:,} not reviewed", class_="quiet") if of.not_reviewed else None,
                 columns(f"{name} by month", [(month, float(total), f"{total:,}") for month, total in months]),
                 tag("span", _months(of.count, [month for month, _ in months]), class_="quiet"),
             )
