@@ -14,6 +14,7 @@ from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.execution.attempts import Attempts, Listener
+from headrace.execution.chunk_size import ChunkSize
 from headrace.execution.chunking import Source
 from headrace.execution.intake import Intake
 from headrace.execution.options import MapOptions
@@ -22,7 +23,7 @@ from headrace.execution.process import DEPTH_LIMIT, End, Frame, Reply, WorkerPro
 from headrace.execution.statistics import DrainReport, MapStatistics, Running
 from headrace.execution.watchdog import Watchdog
 from headrace.execution.window import Slot, UnorderedWindow, Window
-from headrace.execution.wire import Doing
+from headrace.execution.wire import ANSWERED, Doing
 
 if TYPE_CHECKING:
     from headrace.execution.pool import WorkerPool
@@ -44,7 +45,9 @@ class MapResults(Generic[T, R]):
         self._pool = pool
         self._given = source
         self._options = options
-        self._depth_limit = max(1, min(pool.depth or DEPTH_LIMIT, options.window // (pool.workers * options.chunk)))
+        chunk = None if options.chunk == "auto" else options.chunk
+        self._chunk = ChunkSize(chunk, window=options.window, workers=pool.workers)
+        self._share = options.window // pool.workers  # of the window, for each worker
         window = Window if options.ordered else UnorderedWindow
         self._window: Window[T, Success[T, R] | Failure[T]] = window(options.window, options.byte_budget)
         self._source: Source[T] | None = None
@@ -213,7 +216,7 @@ class MapResults(Generic[T, R]):
         self._intake = Intake(
             source,
             self._window,
-            chunk=self._options.chunk,
+            chunk=self._chunk,
             weigh=self._options.weigh,
             attempts_of=self._options.attempts_of,
             on_arrival=self.fill,
@@ -279,7 +282,7 @@ class MapResults(Generic[T, R]):
             return self._attempts.pop()
         intake = self._intake
         assert intake is not None
-        want = self._options.chunk if worker.quota is None else min(self._options.chunk, worker.quota)
+        want = self._chunk.now if worker.quota is None else min(self._chunk.now, worker.quota)
         intake.top_up(want)
         pending = intake.pending
         # A short chunk goes out only when the worker would stand idle, or when no more comes.
@@ -317,9 +320,13 @@ class MapResults(Generic[T, R]):
             if not any(other.in_flight for other in self._pool.live):
                 self._idle.set()
             return
+        chunk = self._chunk
         for reply in replies:
             self._attempts.take(worker, reply)
-            worker.adapt_depth(reply.elapsed_ns, self._depth_limit, fixed=self._pool.depth is not None)
+            if chunk.chosen and reply.kind in ANSWERED:
+                chunk.observe(len(reply.frame.slots), reply.elapsed_ns)
+            depth_limit = max(1, min(self._pool.depth or DEPTH_LIMIT, self._share // chunk.now))
+            worker.adapt_depth(reply.elapsed_ns, depth_limit, fixed=self._pool.depth is not None)
         self.fill()
 
     def on_lost(self, worker: WorkerProcess, end: End) -> bool:
