@@ -100,6 +100,8 @@ class Intake(Generic[T]):
                 continue
             pulled = await source.receive()
             if self._stopped:
+                # It was under way when this was stopped: pulled all the same, so it is among what is left.
+                self.held = None if pulled is None else (pulled[0], 0)
                 return
             if pulled is not None:
                 self._take(pulled[0])
