@@ -102,6 +102,8 @@ def run_case(name: str, case: str) -> None:
         function, count, chunk = behaviour.reference, int(case.split()[1]), 16
     seen: dict[str, Any] = {"good": 0, "bad": 0, "pulled": 0, "error": "", "grown": 0, "done": False}
 
+    left: list[float] = []
+
     def say(**more: Any) -> None:
         seen.update(more)
         print(json.dumps(seen), flush=True)
@@ -126,7 +128,9 @@ def run_case(name: str, case: str) -> None:
             os._exit(0)
         if kind != "memory":
             say()
-        return kind == "break" and seen["good"] == 10
+        if kind == "break" and seen["good"] == 10:
+            left.append(time.perf_counter())
+        return bool(left)
 
     peer = peers.PEERS[name]()
     peer.open(function)
@@ -141,10 +145,10 @@ def run_case(name: str, case: str) -> None:
         peer.run(source(), sink, window=window, deadline_s=deadline_s, chunk=chunk)
     except ValueError:
         say(error="ValueError")
-    left = time.perf_counter()
+    left.append(time.perf_counter())
     seen["grown"] = _peak_bytes() - before
     peer.close()
-    say(done=True, close_s=round(time.perf_counter() - left, 3))
+    say(done=True, close_s=round(time.perf_counter() - left[0], 3))
 
 
 def _peak_bytes() -> int:
