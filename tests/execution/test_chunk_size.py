@@ -104,3 +104,18 @@ def test_behind_a_blocked_head_exactly_the_window_is_pulled() -> None:
             assert (released, most) == (5_000, 100)
 
     asyncio.run(go())
+
+
+def test_a_grown_chunk_leaves_each_worker_its_share_of_the_window() -> None:
+    async def go() -> None:
+        async with asyncio.timeout(LIMIT_S), WorkerPool.of(faults.echo, workers=2) as pool:
+            chunks: set[int] = set()
+            async for _ in pool.map(range(4_000), window=64, chunk="auto"):
+                for worker in pool.live:
+                    sizes = [len(frame.slots) for frame in worker.in_flight]
+                    # What was given before the chunk grew stays in flight; what is given after it keeps to the share.
+                    assert sum(sizes) <= 64 // 2 + max(sizes, default=0)
+                    chunks.update(sizes)
+            assert max(chunks) == 16
+
+    asyncio.run(go())

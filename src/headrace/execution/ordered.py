@@ -231,10 +231,11 @@ class MapResults(Generic[T, R]):
         if self.closing or self._intake is None:
             return
         workers, sent = self._pool.live, False
+        depth_limit = self._depth_limit  # the chunk may have grown since a worker's depth was chosen
         while True:
             best: WorkerProcess | None = None
             spent: WorkerProcess | None = None
-            least = DEPTH_LIMIT
+            least = depth_limit
             for worker in workers:
                 load = len(worker.in_flight)
                 if not worker.usable:
@@ -292,14 +293,15 @@ class MapResults(Generic[T, R]):
 
     def _send(self, worker: WorkerProcess, slots: list[Slot[T, Any]]) -> bool:
         attempts = self._attempts
-        for slot in slots:
-            if slot.attempts >= self._options.attempts:
+        spent = [slot for slot in slots if slot.attempts >= self._options.attempts]
+        if spent:
+            for slot in spent:
                 detail = f"charged {slot.attempts} of {self._options.attempts} attempts before; not run again"
                 failure = Failure(slot.item, ATTEMPTS_EXHAUSTED, detail, slot.attempts, 0.0, False)
                 attempts.settle(slot, failure)
-        slots = [slot for slot in slots if slot.outcome is None]
-        if not slots:
-            return False
+            slots = [slot for slot in slots if slot.outcome is None]
+            if not slots:
+                return False
         try:
             what = slots[0].item if len(slots) == 1 else [slot.item for slot in slots]
             payload = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
@@ -320,13 +322,13 @@ class MapResults(Generic[T, R]):
             if not any(other.in_flight for other in self._pool.live):
                 self._idle.set()
             return
-        chunk = self._chunk
+        chunk, fixed = self._chunk, self._pool.depth is not None
+        limit = self._depth_limit
         for reply in replies:
             self._attempts.take(worker, reply)
             if chunk.chosen and reply.kind in ANSWERED:
                 chunk.observe(len(reply.frame.slots), reply.elapsed_ns)
-            depth_limit = max(1, min(self._pool.depth or DEPTH_LIMIT, self._share // chunk.now))
-            worker.adapt_depth(reply.elapsed_ns, depth_limit, fixed=self._pool.depth is not None)
+            worker.adapt_depth(reply.elapsed_ns, limit, fixed=fixed)
         self.fill()
 
     def on_lost(self, worker: WorkerProcess, end: End) -> bool:
@@ -346,6 +348,11 @@ class MapResults(Generic[T, R]):
         self._wake()
 
     # What is where.
+
+    @property
+    def _depth_limit(self) -> int:
+        """Frames that are a worker's share of the window."""
+        return max(1, min(self._pool.depth or DEPTH_LIMIT, self._share // self._chunk.now))
 
     @property
     def _outstanding(self) -> int:
