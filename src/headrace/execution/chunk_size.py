@@ -14,8 +14,8 @@ class ChunkSize:
 
     Args:
         chunk: the number, or None to choose.
-        window: of the map. A chosen chunk is at most half of a worker's even share, so that each worker has another
-            one in flight while it is on one, and none has what the others lack.
+        window: of the map. A chosen chunk is at most a quarter of a worker's even share, so that each worker has others
+            in flight while it is on one, and what the consumer frees is soon a chunk again.
         workers: of the pool.
 
     Attributes:
@@ -25,7 +25,7 @@ class ChunkSize:
     def __init__(self, chunk: int | None, *, window: int, workers: int) -> None:
         self.now = chunk or 1
         self.chosen = chunk is None
-        self._limit = max(1, window // (2 * workers))
+        self._limit = max(1, window // (4 * workers))
         self._item_ns: int | None = None
 
     def observe(self, items: int, elapsed_ns: int) -> None:
