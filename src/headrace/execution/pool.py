@@ -178,8 +178,8 @@ class WorkerPool(Generic[T, R]):
             byte_budget: what they may weigh together; the head item is admitted whatever it weighs.
             weigh: an item's weight; needed with a budget.
             chunk: items sent to a worker at once. They come back at once, so 1 for anything slow. "auto" chooses
-                from the time items take: about 2 ms of work, at most a quarter of a worker's share of the window, 1 as soon
-                as items turn out slow.
+                from the time items take: about 2 ms of work, at most a quarter of a worker's share of the window, and
+                1 as soon as items turn out slow.
             deadline_s: time an item may run, enforced from here by killing its worker: it fails with `deadline`.
             ordered: outcomes in the order of the source, or as they come.
             attempts: how often an item may be charged with a failure before that failure is its outcome.
