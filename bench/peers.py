@@ -16,14 +16,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from headrace.execution import Success, WorkerPool
+from headrace.execution import Success, WorkerPool, chunks
 
 WORKERS = 2
 FLIGHT = 8  # in flight in the copied recipe: four for each worker
 WINDOW = 256  # ours
 
+Chunk = int | Literal["auto"]
 Sink = Callable[[Any], bool]
 """Takes an outcome, which is a value or an exception; true ends the map."""
 
@@ -33,7 +34,9 @@ class Peer(Protocol):
 
     def open(self, function: Callable[[Any], Any]) -> None: ...
 
-    def run(self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None) -> None: ...
+    def run(
+        self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None, chunk: Chunk = 1
+    ) -> None: ...
 
     def close(self) -> None: ...
 
@@ -57,11 +60,30 @@ def kills_third(item: int) -> int:
     return item
 
 
+def takes_5_ms(item: int) -> int:
+    """The processor's time and not the clock's: two on one core would else look like two cores."""
+    end_ns = time.thread_time_ns() + 5_000_000
+    while time.thread_time_ns() < end_ns:
+        pass
+    return item
+
+
 def spins_second(item: int) -> int:
     time.sleep(0.01)
     while item == 2:
         pass
     return item
+
+
+class Chunked:
+    """A function on a chunk, for peers that know no chunks."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        function = self.function
+        return [function(item) for item in items]
 
 
 # Peers.
@@ -75,9 +97,11 @@ class Headrace:
         self._pool: WorkerPool[Any, Any] = WorkerPool.of(function, workers=WORKERS)
         self._runner.run(self._pool.__aenter__())
 
-    def run(self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None) -> None:
+    def run(
+        self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None, chunk: Chunk = 1
+    ) -> None:
         async def go() -> None:
-            results = self._pool.map(source, window=window or WINDOW, deadline_s=deadline_s)
+            results = self._pool.map(source, window=window or WINDOW, deadline_s=deadline_s, chunk=chunk)
             async for outcome in results:
                 if sink(outcome.value if isinstance(outcome, Success) else RuntimeError(outcome.code)):
                     break
@@ -93,11 +117,14 @@ class Headrace:
 class _Blocking:
     """Drives an iterator whose `next` may raise in the place of one item."""
 
-    def _outcomes(self, source: Iterator[Any], deadline_s: float | None) -> Iterator[Any]:
+    def _outcomes(self, source: Iterator[Any], deadline_s: float | None, chunk: int) -> Iterator[Any]:
         raise NotImplementedError
 
-    def run(self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None) -> None:
-        outcomes, errors = self._outcomes(source, deadline_s), 0
+    def run(
+        self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None, chunk: Chunk = 1
+    ) -> None:
+        assert chunk != "auto", "no peer chooses its chunk"
+        outcomes, errors = self._outcomes(source, deadline_s, chunk), 0
         while errors < 20:
             try:
                 outcome = next(outcomes)
@@ -118,8 +145,8 @@ class Pebble(_Blocking):
         self._function = function
         self._pool = ProcessPool(max_workers=WORKERS)
 
-    def _outcomes(self, source: Iterator[Any], deadline_s: float | None) -> Iterator[Any]:
-        outcomes: Iterator[Any] = self._pool.map(self._function, source, timeout=deadline_s).result()
+    def _outcomes(self, source: Iterator[Any], deadline_s: float | None, chunk: int) -> Iterator[Any]:
+        outcomes: Iterator[Any] = self._pool.map(self._function, source, timeout=deadline_s, chunksize=chunk).result()
         return outcomes
 
     def close(self) -> None:
@@ -137,9 +164,9 @@ class Mpire(_Blocking):
         self._function = function
         self._pool = MpirePool(n_jobs=WORKERS, keep_alive=True)
 
-    def _outcomes(self, source: Iterator[Any], deadline_s: float | None) -> Iterator[Any]:
+    def _outcomes(self, source: Iterator[Any], deadline_s: float | None, chunk: int) -> Iterator[Any]:
         outcomes: Iterator[Any] = self._pool.imap(
-            self._function, ((item,) for item in source), chunk_size=1, task_timeout=deadline_s
+            self._function, ((item,) for item in source), chunk_size=chunk, task_timeout=deadline_s
         )
         return outcomes
 
@@ -154,23 +181,31 @@ class Recipe:
         self._function = function
         self._executor = ProcessPoolExecutor(WORKERS)
 
-    def run(self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None) -> None:
-        numbered = enumerate(source)
+    def run(
+        self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None, chunk: Chunk = 1
+    ) -> None:
+        function, parts = self._function, source
+        if chunk != 1:
+            assert chunk != "auto", "no peer chooses its chunk"
+            function, parts = Chunked(function), chunks(source, chunk)
+        numbered = enumerate(parts)
         live: dict[Future[Any], int] = {}
         done: list[tuple[int, Future[Any]]] = []
         following = 0
         for number, item in itertools.islice(numbered, window or FLIGHT):
-            live[self._executor.submit(self._function, item)] = number
+            live[self._executor.submit(function, item)] = number
         while live:
             for future in wait(live, return_when=FIRST_COMPLETED).done:
                 heapq.heappush(done, (live.pop(future), future))
                 for number, item in itertools.islice(numbered, 1):
-                    live[self._executor.submit(self._function, item)] = number
+                    live[self._executor.submit(function, item)] = number
             while done and done[0][0] == following:
                 following += 1
                 error = (future := heapq.heappop(done)[1]).exception()
-                if sink(future.result() if error is None else error):
-                    return
+                outcome: Any = future.result() if error is None else error
+                for value in outcome if chunk != 1 and error is None else (outcome,):
+                    if sink(value):
+                        return
 
     def close(self) -> None:
         self._executor.shutdown(cancel_futures=True)
@@ -183,8 +218,8 @@ class PoolImap(_Blocking):
         self._function = function
         self._pool = multiprocessing.Pool(WORKERS)
 
-    def _outcomes(self, source: Iterator[Any], deadline_s: float | None) -> Iterator[Any]:
-        return iter(self._pool.imap(self._function, source))
+    def _outcomes(self, source: Iterator[Any], deadline_s: float | None, chunk: int) -> Iterator[Any]:
+        return iter(self._pool.imap(self._function, source, chunksize=chunk))
 
     def close(self) -> None:
         self._pool.terminate()
@@ -210,24 +245,34 @@ class RawPipes:
                     os.close(descriptor)
                 with contextlib.suppress(BrokenPipeError):
                     for frame in _frames(there):
-                        _write(back, function(_load(frame)))
+                        what = _load(frame)
+                        _write(back, [function(item) for item in what] if isinstance(what, list) else function(what))
                 os._exit(0)
             os.close(there)
             os.close(back)
             self._children.append(pid)
             self._pipes.append((from_child, to_child))
 
-    def run(self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None) -> None:
+    def run(
+        self, source: Iterator[Any], sink: Sink, *, window: int | None, deadline_s: float | None, chunk: Chunk = 1
+    ) -> None:
+        assert chunk != "auto", "it knows no time"
+        one_by_one = chunk == 1
         answers = [_frames(from_child) for from_child, _ in self._pipes]
         sent = taken = 0
-        for item in source:
+
+        def take(value: Any) -> None:
+            for one in (value,) if one_by_one else value:
+                sink(one)
+
+        for item in source if one_by_one else chunks(source, chunk):
             _write(self._pipes[sent % WORKERS][1], item)
             sent += 1
             if sent - taken == WORKERS * self.DEPTH:
-                sink(_load(next(answers[taken % WORKERS])))
+                take(_load(next(answers[taken % WORKERS])))
                 taken += 1
         for number in range(taken, sent):
-            sink(_load(next(answers[number % WORKERS])))
+            take(_load(next(answers[number % WORKERS])))
 
     def close(self) -> None:
         for descriptor in itertools.chain(*self._pipes):

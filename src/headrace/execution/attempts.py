@@ -158,13 +158,15 @@ class Attempts(Generic[T, R]):
         elif self._options.on_charge is None:
             heapq.heappush(self._again, (slot.position, [slot]))
         else:
-            task = asyncio.ensure_future(self._charge(slot, self._options.on_charge(slot.item, failure)))
+            task = asyncio.ensure_future(self._charge(slot, self._options.on_charge, failure))
             self._charging.add(task)
             task.add_done_callback(self._charging.discard)
 
-    async def _charge(self, slot: Slot[T, Any], charging: Awaitable[None]) -> None:
+    async def _charge(
+        self, slot: Slot[T, Any], on_charge: Callable[[T, Failure[T]], Awaitable[None]], failure: Failure[T]
+    ) -> None:
         try:
-            await charging
+            await on_charge(slot.item, failure)
         except Exception as error:
             self._listener.on_error(error)
             return

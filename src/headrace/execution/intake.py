@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
+from headrace.execution.chunk_size import ChunkSize
 from headrace.execution.chunking import Source
 from headrace.execution.window import Slot, Window
 
@@ -31,7 +32,7 @@ class Intake(Generic[T]):
         source: Source[T],
         window: Window[T, Any],
         *,
-        chunk: int,
+        chunk: ChunkSize,
         weigh: Callable[[T], int] | None,
         attempts_of: Callable[[T], int] | None,
         on_arrival: Callable[[], None],
@@ -93,12 +94,14 @@ class Intake(Generic[T]):
     async def _pull_async(self) -> None:
         source, window = self._source, self._window
         while not self._stopped and not source.ended:
-            if self.held is not None or not window.has_room or len(self.pending) >= self._chunk:
+            if self.held is not None or not window.has_room or len(self.pending) >= self._chunk.now:
                 self._wanted.clear()
                 await self._wanted.wait()
                 continue
             pulled = await source.receive()
             if self._stopped:
+                # It was under way when this was stopped: pulled all the same, so it is among what is left.
+                self.held = None if pulled is None else (pulled[0], 0)
                 return
             if pulled is not None:
                 self._take(pulled[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from headrace.execution.outcome import WORKER_LOST, Failure
 from headrace.execution.wire import MAX_CHUNK
@@ -17,7 +17,7 @@ class MapOptions:
     window: int
     byte_budget: int | None = None
     weigh: Callable[[Any], int] | None = None
-    chunk: int = 1
+    chunk: int | Literal["auto"] = 1
     deadline_s: float | None = None
     ordered: bool = True
     attempts: int = 1
@@ -26,10 +26,13 @@ class MapOptions:
     retriable: Container[str] = frozenset({WORKER_LOST})
 
     def __post_init__(self) -> None:
-        for name, number in (("window", self.window), ("chunk", self.chunk), ("attempts", self.attempts)):
+        numbers = [("window", self.window), ("attempts", self.attempts)]
+        if self.chunk != "auto":
+            numbers.append(("chunk", self.chunk))
+        for name, number in numbers:
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} is a whole number of at least 1, not {number!r}")
-        if self.chunk > min(self.window, MAX_CHUNK):
+        if self.chunk != "auto" and self.chunk > min(self.window, MAX_CHUNK):
             raise ValueError(f"chunk is at most the window ({self.window}) and {MAX_CHUNK}, not {self.chunk}")
         if self.byte_budget is not None and (self.byte_budget < 1 or self.weigh is None):
             raise ValueError("byte_budget is at least 1 and needs weigh")

@@ -14,6 +14,7 @@ from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.execution.attempts import Attempts, Listener
+from headrace.execution.chunk_size import ChunkSize
 from headrace.execution.chunking import Source
 from headrace.execution.intake import Intake
 from headrace.execution.options import MapOptions
@@ -22,7 +23,7 @@ from headrace.execution.process import DEPTH_LIMIT, End, Frame, Reply, WorkerPro
 from headrace.execution.statistics import DrainReport, MapStatistics, Running
 from headrace.execution.watchdog import Watchdog
 from headrace.execution.window import Slot, UnorderedWindow, Window
-from headrace.execution.wire import Doing
+from headrace.execution.wire import ANSWERED, Doing
 
 if TYPE_CHECKING:
     from headrace.execution.pool import WorkerPool
@@ -44,7 +45,9 @@ class MapResults(Generic[T, R]):
         self._pool = pool
         self._given = source
         self._options = options
-        self._depth_limit = max(1, min(pool.depth or DEPTH_LIMIT, options.window // (pool.workers * options.chunk)))
+        chunk = None if options.chunk == "auto" else options.chunk
+        self._chunk = ChunkSize(chunk, window=options.window, workers=pool.workers)
+        self._share = options.window // pool.workers  # of the window, for each worker
         window = Window if options.ordered else UnorderedWindow
         self._window: Window[T, Success[T, R] | Failure[T]] = window(options.window, options.byte_budget)
         self._source: Source[T] | None = None
@@ -213,7 +216,7 @@ class MapResults(Generic[T, R]):
         self._intake = Intake(
             source,
             self._window,
-            chunk=self._options.chunk,
+            chunk=self._chunk,
             weigh=self._options.weigh,
             attempts_of=self._options.attempts_of,
             on_arrival=self.fill,
@@ -228,10 +231,11 @@ class MapResults(Generic[T, R]):
         if self.closing or self._intake is None:
             return
         workers, sent = self._pool.live, False
+        depth_limit = self._depth_limit  # the chunk may have grown since a worker's depth was chosen
         while True:
             best: WorkerProcess | None = None
             spent: WorkerProcess | None = None
-            least = DEPTH_LIMIT
+            least = depth_limit
             for worker in workers:
                 load = len(worker.in_flight)
                 if not worker.usable:
@@ -279,7 +283,7 @@ class MapResults(Generic[T, R]):
             return self._attempts.pop()
         intake = self._intake
         assert intake is not None
-        want = self._options.chunk if worker.quota is None else min(self._options.chunk, worker.quota)
+        want = self._chunk.now if worker.quota is None else min(self._chunk.now, worker.quota)
         intake.top_up(want)
         pending = intake.pending
         # A short chunk goes out only when the worker would stand idle, or when no more comes.
@@ -289,14 +293,15 @@ class MapResults(Generic[T, R]):
 
     def _send(self, worker: WorkerProcess, slots: list[Slot[T, Any]]) -> bool:
         attempts = self._attempts
-        for slot in slots:
-            if slot.attempts >= self._options.attempts:
+        spent = [slot for slot in slots if slot.attempts >= self._options.attempts]
+        if spent:
+            for slot in spent:
                 detail = f"charged {slot.attempts} of {self._options.attempts} attempts before; not run again"
                 failure = Failure(slot.item, ATTEMPTS_EXHAUSTED, detail, slot.attempts, 0.0, False)
                 attempts.settle(slot, failure)
-        slots = [slot for slot in slots if slot.outcome is None]
-        if not slots:
-            return False
+            slots = [slot for slot in slots if slot.outcome is None]
+            if not slots:
+                return False
         try:
             what = slots[0].item if len(slots) == 1 else [slot.item for slot in slots]
             payload = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
@@ -317,9 +322,13 @@ class MapResults(Generic[T, R]):
             if not any(other.in_flight for other in self._pool.live):
                 self._idle.set()
             return
+        chunk, fixed = self._chunk, self._pool.depth is not None
+        limit = self._depth_limit
         for reply in replies:
             self._attempts.take(worker, reply)
-            worker.adapt_depth(reply.elapsed_ns, self._depth_limit, fixed=self._pool.depth is not None)
+            if chunk.chosen and reply.kind in ANSWERED:
+                chunk.observe(len(reply.frame.slots), reply.elapsed_ns)
+            worker.adapt_depth(reply.elapsed_ns, limit, fixed=fixed)
         self.fill()
 
     def on_lost(self, worker: WorkerProcess, end: End) -> bool:
@@ -339,6 +348,11 @@ class MapResults(Generic[T, R]):
         self._wake()
 
     # What is where.
+
+    @property
+    def _depth_limit(self) -> int:
+        """Frames that are a worker's share of the window."""
+        return max(1, min(self._pool.depth or DEPTH_LIMIT, self._share // self._chunk.now))
 
     @property
     def _outstanding(self) -> int:

@@ -11,7 +11,7 @@ import pickle
 import random
 from collections import Counter, deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Container, Iterable, Mapping
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from headrace.execution import main_module
 from headrace.execution.errors import ExecutionError, PoolBusy, PoolClosed, WorkerStartFailed
@@ -160,7 +160,7 @@ class WorkerPool(Generic[T, R]):
         window: int,
         byte_budget: int | None = None,
         weigh: Callable[[T], int] | None = None,
-        chunk: int = 1,
+        chunk: int | Literal["auto"] = 1,
         deadline_s: float | None = None,
         ordered: bool = True,
         attempts: int = 1,
@@ -177,7 +177,9 @@ class WorkerPool(Generic[T, R]):
             window: items pulled and not yet handed on.
             byte_budget: what they may weigh together; the head item is admitted whatever it weighs.
             weigh: an item's weight; needed with a budget.
-            chunk: items sent to a worker at once. They come back at once, so 1 for anything slow.
+            chunk: items sent to a worker at once. They come back at once, so 1 for anything slow. "auto" chooses
+                from the time items take: about 2 ms of work, at most a quarter of a worker's share of the window, and
+                1 as soon as items turn out slow.
             deadline_s: time an item may run, enforced from here by killing its worker: it fails with `deadline`.
             ordered: outcomes in the order of the source, or as they come.
             attempts: how often an item may be charged with a failure before that failure is its outcome.

@@ -37,6 +37,9 @@ class Kind(IntEnum):
     UNREADABLE = 6  # a chunk with an item that cannot be unpickled: to be sent one by one; no payload
 
 
+ANSWERED = (Kind.VALUE, Kind.ERROR, Kind.VALUES)
+"""Replies of items that were run."""
+
 PARENT_DECIDES = (signal.SIGINT, signal.SIGTERM)
 """Signals that a terminal or a service manager sends to the whole group, and that a worker does not obey."""
 
