@@ -35,7 +35,7 @@ Outcome = Success[Document, Reading] | Failure[Document]
 
 
 async def run_pipeline(job: Job) -> None:
-    """Runs a batch to its end, or until `job.stop` is set and what runs has been drained.
+    """Runs a batch to its end, or until `job.pool` is drained and what it finished is committed.
 
     Cancelled: workers are killed, nothing half-written is committed; the batch resumes.
     """
@@ -47,7 +47,8 @@ async def run_pipeline(job: Job) -> None:
 async def read_and_commit(job: Job) -> None:
     """Documents go to the workers and come back in order, inside the window, to be committed in groups.
 
-    Workers are started when there is a document, and have ended when this returns or is cancelled.
+    Workers are started when there is a document, and have ended when this returns or is cancelled. When the pool is
+    drained, what runs, and what comes before it in the order, is still committed; the rest stays queued in the store.
     """
     settings = job.settings
     with contextlib.suppress(PoolClosed):  # closed: the run was stopped before its workers were ready
