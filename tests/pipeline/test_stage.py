@@ -11,6 +11,8 @@ from headrace.execution import WorkerPool
 from headrace.pipeline import Batching, Pipeline, Stage
 from pipeline.support import same
 
+POOL: Any = WorkerPool.of(abs, workers=2)
+
 
 @pytest.mark.parametrize(
     "options",
@@ -33,6 +35,19 @@ from pipeline.support import same
         {"function": same, "deadline_s": float("inf")},
         {"function": abs, "kind": "inline", "deadline_s": 1.0},
         {"function": same, "pool_options": {"recycle_after": 3}},
+        {"function": same, "streamed": True},
+        {"function": same, "attempts_of": len},
+        {"function": same, "on_charge": same},
+        {"function": same, "byte_budget": 5, "weigh": len},
+        {"pool": POOL, "attempts_of": len},
+        {"pool": POOL, "on_charge": same},
+        {"pool": POOL, "byte_budget": 5, "weigh": len},
+        {"pool": POOL, "streamed": True, "byte_budget": 5},
+        {"pool": POOL, "streamed": True, "byte_budget": 0, "weigh": len},
+        {"pool": POOL, "streamed": True, "weigh": len},
+        {"pool": POOL, "streamed": True, "batching": Batching(max_items=2)},
+        {"pool": POOL, "streamed": True, "permits": object()},
+        {"pool": POOL, "streamed": True, "backoff": lambda _: 1.0},
     ],
 )
 def test_a_stage_of_nonsense_is_refused(options: dict[str, Any]) -> None:

@@ -20,7 +20,8 @@ from headrace.ingest.snapshot import FAILURES_SHOWN, SLOWEST_SHOWN, FailedDocume
 from headrace.storage.store import Accounts, Batch, Sample, Store
 
 if TYPE_CHECKING:
-    from headrace.execution import Failure, Results, Success, WorkerPool
+    from headrace.execution import Failure, Success, WorkerPool
+    from headrace.execution.statistics import MapStatistics
 
 _LOOK_EVERY_S = 0.25
 """RSS has no signal to wait for; four looks a second cost about 0.1 % of a core and miss only short peaks."""
@@ -70,7 +71,7 @@ class Monitor:
         self._last_position = 0
         self._slowest: list[tuple[float, str]] = []
         self._rates: deque[tuple[float, int]] = deque([(self._started, self.done)], maxlen=_RATE_OVER_SAMPLES)
-        self._results: Results[Any, Any] | None = None
+        self._flight: Callable[[], MapStatistics[Any]] | None = None
         self._own_memory = ResidentMemory()
 
     @property
@@ -83,9 +84,9 @@ class Monitor:
         """The slowest documents of this run: uri and seconds, slowest first."""
         return tuple((uri, seconds) for seconds, uri in sorted(self._slowest, reverse=True))
 
-    def watch(self, results: Results[Any, Any]) -> None:
-        """From now on the documents in flight are those of this map."""
-        self._results = results
+    def watch(self, flight: Callable[[], MapStatistics[Any]]) -> None:
+        """From now on this says which documents are in flight."""
+        self._flight = flight
         self._reading_since = time.monotonic()
         self.phase = Phase.READING
 
@@ -122,7 +123,7 @@ class Monitor:
         workers = pool.statistics()
         rss_bytes = workers.rss_bytes + (self._own_memory.read() or 0)
         self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
-        flight = self._results.statistics() if self._results else None
+        flight = self._flight() if self._flight else None
         running = max(flight.running, key=lambda r: r.since_s, default=None) if flight else None
         total = listing.registered if listing.registered or listing.finished else None
         per_second = self._recent_rate()

@@ -1,6 +1,6 @@
 """The main job on one page: names in, ledger entries out, in order.
 
-    register ──> store ──> waiting_documents ──> workers ──> window ──> channel ──> write_ledger ──> output
+    register ──> store ──> waiting_documents ──> stage `read`: workers, window ──> commit_group: ledger ──> output
 
 Each arrow is bounded, and each step may die at any instant: what it had not finished is still `queued` in the store.
 """
@@ -21,29 +21,44 @@ from headrace.documents.errors import WORKER_LOST, DocumentFailure
 from headrace.documents.status import DocumentState
 from headrace.execution import Failure, PoolClosed, Success
 from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, EXCEPTION
-from headrace.flow import Ended, Receiver, Sender, channel
 from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.job import Job
 from headrace.ingest.reading import Reading, source_kind
 from headrace.ingest.sources.source import FILE
 from headrace.ledger import Draft
+from headrace.pipeline import Pipeline, Stage
 from headrace.storage.sql import BLOB
 from headrace.storage.store import Store, Telemetry
 
+READ = "read"
 Outcome = Success[Document, Reading] | Failure[Document]
 
 
 async def run_pipeline(job: Job) -> None:
-    """Runs a batch to its end, or until `job.stop` is set and what runs has been drained.
+    """Runs a batch to its end, or until `job.pool` is drained and what it finished is committed.
 
     Cancelled: workers are killed, nothing half-written is committed; the batch resumes.
     """
-    outcomes: tuple[Sender[Outcome], Receiver[Outcome]] = channel(job.settings.commit_batch)
-    sender, receiver = outcomes
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(job.listing.register())
-        tasks.create_task(recognise(job, sender))
-        tasks.create_task(write_ledger(job, receiver))
+        tasks.create_task(read_and_commit(job))
+
+
+async def read_and_commit(job: Job) -> None:
+    """Documents go to the workers and come back in order, inside the window, to be committed in groups.
+
+    Workers are started when there is a document, and have ended when this returns or is cancelled. When the pool is
+    drained, what runs, and what comes before it in the order, is still committed; the rest stays queued in the store.
+    """
+    settings = job.settings
+    with contextlib.suppress(PoolClosed):  # closed: the run was stopped before its workers were ready
+        if await something_waits(job):
+            async with job.pool:
+                pipeline = Pipeline[Document, Reading]([reading(job)], ready=settings.commit_batch)
+                run = pipeline.run(waiting_documents(job))
+                job.monitor.watch(partial(run.map_statistics, READ))
+                commit = partial(commit_group, job)
+                await run.run_to(commit, max_items=settings.commit_batch, linger_s=settings.commit_linger_s)
 
 
 async def waiting_documents(job: Job) -> AsyncIterator[Document]:
@@ -73,17 +88,6 @@ def _pending(batch_id: int, after: int, limit: int, store: Store) -> list[Docume
     return store.pending(batch_id, after, limit)
 
 
-async def recognise(job: Job, outcomes: Sender[Outcome]) -> None:
-    """Documents go to the workers and come back in order, inside the window; failures take their place.
-
-    Workers are started when there is a document, and have ended when this returns or is cancelled.
-    """
-    with outcomes, contextlib.suppress(PoolClosed):  # closed: the run was stopped before its workers were ready
-        if await something_waits(job):
-            async with job.pool:
-                await read_documents(job, outcomes)
-
-
 async def something_waits(job: Job) -> bool:
     """Waits for the first document to be read; False when there is none."""
     async for _ in waiting_documents(job):
@@ -91,15 +95,17 @@ async def something_waits(job: Job) -> bool:
     return False
 
 
-async def read_documents(job: Job, outcomes: Sender[Outcome]) -> None:
-    """The documents through the workers, one outcome each."""
+def reading(job: Job) -> Stage:
+    """The stage that reads documents: in worker processes, each document charged for what it does to its worker."""
 
     async def charge(document: Document, failure: Failure[Document]) -> None:
         told = document_failure(failure).as_dict() | {"attempt": failure.attempt, "observed": failure.detail}
         await job.database.call(lambda store: store.charge_attempt(document, told))
 
-    results = job.pool.map(
-        waiting_documents(job),
+    return Stage(
+        name=READ,
+        pool=job.pool,
+        streamed=True,
         window=job.bounds.window,
         byte_budget=job.bounds.byte_budget_bytes,
         weigh=lambda document: document.size_bytes,
@@ -110,24 +116,13 @@ async def read_documents(job: Job, outcomes: Sender[Outcome]) -> None:
         on_charge=charge,
         retriable={WORKER_LOST},
     )
-    job.monitor.watch(results)
-    async for outcome in results:
-        await outcomes.send(outcome)
-
-
-async def write_ledger(job: Job, outcomes: Receiver[Outcome]) -> None:
-    """Groups of outcomes become entries: decided, committed in one transaction, then written to the output."""
-    with outcomes:
-        while True:
-            try:
-                group = await outcomes.recv_many(job.settings.commit_batch, linger_s=job.settings.commit_linger_s)
-            except Ended:
-                return
-            await commit_group(job, group)
 
 
 async def commit_group(job: Job, group: Sequence[Outcome]) -> list[Entry]:
-    """One transaction of the ledger. A failed commit leaves the writer where it was, and raises."""
+    """A group of outcomes becomes entries: decided, committed in one transaction, then written to the output.
+
+    A failed commit leaves the writer where it was, and raises: that ends the run before the next group.
+    """
     drafts = [draft(outcome) for outcome in group]
 
     def commit(store: Store) -> list[Entry]:

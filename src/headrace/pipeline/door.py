@@ -24,14 +24,15 @@ class Door:
     """
 
     def __init__(self, stage: Stage | None, capacity: int) -> None:
-        self._stage = stage
         self._now = asyncio.get_running_loop().time
         self.capacity = capacity
         self.blocked_since: float | None = None
+        self._weighing: tuple[Stage, Callable[[Any], int]] | None = None
         ends: tuple[Sender[Passage], Receiver[Passage]]
-        if stage is None or stage.weigh is None:
+        if stage is None or stage.weigh is None or stage.weight_capacity is None:
             ends = channel(capacity)
         else:
+            self._weighing = (stage, stage.weigh)
             ends = channel(capacity, weight_capacity=stage.weight_capacity, weigh=_weight)
         self._sender, self.receiver = ends
 
@@ -40,8 +41,8 @@ class Door:
 
         What cannot be weighed fails in the stage that it cannot get into. Raises Closed when the run was closed.
         """
-        if self._stage is not None and self._stage.weigh is not None:
-            passage.weight = self._weigh(passage, self._stage, self._stage.weigh)
+        if self._weighing is not None:
+            passage.weight = self._weigh(passage, *self._weighing)
         else:
             passage.weight = 0
         try:

@@ -19,7 +19,7 @@ class Passage:
         weight: what it weighs in the channel that it is in, or waits for.
         entered_at: when it came into the channel of the stage that it is in.
         turn: its place in the order of arrival at that stage.
-        batch_weight: what it weighs in a batch of that stage.
+        batch_weight: what it weighs in a batch, or in the window, of that stage.
         settled: whether that stage is through with it.
         elapsed_s: time in the functions so far, failed attempts not counted.
         attempt, worker: of the last call.

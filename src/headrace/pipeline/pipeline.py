@@ -85,6 +85,6 @@ class Pipeline(Generic[T, R]):
         """
         return Run(self, source)
 
-    async def run_to(self, source: Iterable[T] | AsyncIterable[T], sink: Any) -> Any:
+    async def run_to(self, source: Iterable[T] | AsyncIterable[T], sink: Any, **options: Any) -> Any:
         """Runs everything from the source into a sink; see `Run.run_to`."""
-        return await self.run(source).run_to(sink)
+        return await self.run(source).run_to(sink, **options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import warnings
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -17,12 +17,15 @@ from headrace.execution import Failure, Success
 from headrace.execution.chunking import Source
 from headrace.flow import Drain, DrainReport, Ended
 from headrace.pipeline.door import Door
+from headrace.pipeline.draining import Draining
 from headrace.pipeline.explain import explain
 from headrace.pipeline.passage import Passage
 from headrace.pipeline.stage_run import StageRun
 from headrace.pipeline.statistics import RunStatistics
+from headrace.pipeline.streamed import StreamedRun, stage_run_of
 
 if TYPE_CHECKING:
+    from headrace.execution.statistics import MapStatistics
     from headrace.pipeline.pipeline import Pipeline
 
 T = TypeVar("T")
@@ -56,7 +59,7 @@ class Run(Generic[T, R]):
         self._in_flight: dict[Passage, None] = {}  # in order of the source; bounded by the window
         self._left: tuple[T, ...] = ()
         self._accepted = self._handed_on = self._failed = 0
-        self._at_the_door = 0
+        self._at_the_door = self._behind_the_last = 0
         self._pulling: asyncio.Task[None] | None = None  # set while the source is being asked
         self._may_pull = asyncio.Event()
         self._idle = asyncio.Event()
@@ -82,7 +85,7 @@ class Run(Generic[T, R]):
         self._doors = [Door(stage, stage.capacity_for(stage.workers)) for stage in stages]
         self._doors.append(Door(None, self._pipeline.ready))
         self._stages = [
-            StageRun(stage, into, onward, on_failed=self._on_failed, start=self._start)
+            stage_run_of(stage, into, onward, on_failed=self._on_failed, start=self._start, on_drained=self.stop)
             for stage, into, onward in zip(stages, self._doors, self._doors[1:], strict=False)
         ]
         try:
@@ -170,14 +173,22 @@ class Run(Generic[T, R]):
 
     async def __anext__(self) -> Success[T, R] | Failure[T]:
         """The next outcome. Cancelled, it is there for the next call."""
-        if self._closing is None and self._last is None:
+        return (await self.next_many(1))[0]
+
+    async def next_many(self, max_items: int, *, linger_s: float = 0.0) -> list[Success[T, R] | Failure[T]]:
+        """The next outcomes: at least one, and up to `max_items` of them; see `Receiver.recv_many`.
+
+        Cancelled, they are there for the next call. Raises StopAsyncIteration, or the error of the source, after the
+        last one.
+        """
+        if self._closing is None and self._last is None and self._doors:
             try:
-                passage = await self._doors[-1].receiver.recv()
+                passages = await self._doors[-1].receiver.recv_many(max_items, linger_s=linger_s)
             except Ended:
                 pass
             else:
                 if self._closing is None:
-                    return self._hand_on(passage)
+                    return self._hand_on(passages)
         elif not self._doors:
             raise RuntimeError("this run was closed before it began")
         error = None
@@ -188,33 +199,49 @@ class Run(Generic[T, R]):
             raise error
         raise StopAsyncIteration
 
-    def _hand_on(self, passage: Passage) -> Success[T, R] | Failure[T]:
-        del self._in_flight[passage]
-        outcome = passage.outcome()
-        if isinstance(outcome, Failure):
+    def _hand_on(self, passages: Sequence[Passage]) -> list[Success[T, R] | Failure[T]]:
+        outcomes = []
+        for passage in passages:
+            del self._in_flight[passage]
+            outcome = passage.outcome()
+            outcomes.append(outcome)
+            if not isinstance(outcome, Failure):
+                self._handed_on += 1
+                continue
             self._failed += 1
             if self._pipeline.on_error == "stop":
                 self._last = passage
-        else:
-            self._handed_on += 1
+                break
+        self._behind_the_last = len(passages) - len(outcomes)
         self._may_pull.set()
         if not self._in_flight:
             self._idle.set()
-        return outcome
+        return outcomes
 
     def _on_failed(self, _: Passage) -> None:
         if self._pipeline.on_error == "stop":
             self.stop()
 
-    async def run_to(self, sink: Callable[[Success[T, R] | Failure[T]], Any]) -> RunStatistics:
+    async def run_to(
+        self, sink: Callable[[Any], Any], *, max_items: int | None = None, linger_s: float = 0.0
+    ) -> RunStatistics:
         """Gives every outcome to the sink, a function or a coroutine function, one after the other, and closes.
 
         An outcome counts as handed on when the sink is called. What the sink raises ends the run and is raised here,
         and so is the error of the source.
+
+        Args:
+            sink: gets one outcome; with `max_items` a list of outcomes in their order, failures among them.
+            max_items: the most in a list; as many must fit into `ready` of the pipeline to be there at once.
+            linger_s: how long to wait for a list to fill up.
         """
         async with self:
-            async for outcome in self:
-                answer = sink(outcome)
+            while True:
+                try:
+                    outcomes = await self.next_many(max_items or 1, linger_s=linger_s)
+                except StopAsyncIteration:
+                    break
+                answer = sink(outcomes if max_items else outcomes[0])
                 if inspect.isawaitable(answer):
                     await answer
         return self.statistics()
@@ -272,7 +299,7 @@ class Run(Generic[T, R]):
         if self._closing is not None or not self._doors:
             return 0
         held = sum(stage_run.held + stage_run.into.depth for stage_run in self._stages)
-        return self._at_the_door + held + self._doors[-1].depth
+        return self._at_the_door + held + self._doors[-1].depth + self._behind_the_last
 
     @property
     def left(self) -> tuple[T, ...]:
@@ -299,6 +326,16 @@ class Run(Generic[T, R]):
             stages=tuple(stage_run.statistics(now) for stage_run in self._stages),
         )
 
+    def map_statistics(self, stage: str) -> MapStatistics[T]:
+        """What the pool says of the items of a streamed stage: their weight, what runs, for how long, and where.
+
+        Raises:
+            KeyError: there is no such stage (the run has not begun, perhaps), or it is not streamed.
+        """
+        if isinstance(stage_run := self._stage(stage), StreamedRun):
+            return stage_run.map_statistics()
+        raise KeyError(f"the stage {stage!r} is not streamed")
+
     def explain(self) -> tuple[str, ...]:
         """For each stage one sentence: what it waits for, and since when."""
         return explain(self.statistics())
@@ -321,14 +358,14 @@ class Run(Generic[T, R]):
         """
         self.stop()  # in this tick: nothing more is pulled
         abandon_s, before = deadline_s * _ABANDON_SHARE, self._handed_on + self._failed
-        report = await Drain([_Draining(self, abandon_s / 2)], deadline_s=deadline_s, abandon_s=abandon_s).run()
+        report = await Drain([Draining(self, abandon_s / 2)], deadline_s=deadline_s, abandon_s=abandon_s).run()
         # Counted here again, because items go on being handed on in the ticks between its phases.
         finished, left = self._handed_on + self._failed - before, len(self._left)
         abandoned = min(left, self._at_work())
         return replace(report, finished=finished, handed_back=left - abandoned, abandoned=abandoned, in_time=not left)
 
     def _at_work(self) -> int:
-        return sum(stage_run.crew.at_work() for stage_run in self._stages)
+        return sum(stage_run.at_work() for stage_run in self._stages)
 
     async def aclose(self) -> None:
         """Ends the run now; see the class. Cancelled, the closing goes on in the background."""
@@ -360,32 +397,3 @@ class Run(Generic[T, R]):
             await stage_run.aclose()
         if left_behind:
             warnings.warn(f"left behind, still running: {', '.join(left_behind)}", ResourceWarning, stacklevel=2)
-
-
-class _Draining:
-    """A run as a part that can be drained."""
-
-    def __init__(self, run: Run[Any, Any], hand_back_s: float) -> None:
-        self._run = run
-        self._hand_back_s = hand_back_s
-
-    @property
-    def in_flight(self) -> int:
-        """Items in the run."""
-        return self._run.in_flight
-
-    async def close(self) -> None:
-        """Pulls nothing more."""
-        self._run.stop()
-
-    async def drained(self) -> None:
-        """Returns when nothing is in flight."""
-        while self._run.in_flight:
-            self._run._idle.clear()
-            await self._run._idle.wait()
-
-    async def hand_back(self) -> int:
-        """Ends the run; counts the items that no call is still working on."""
-        closing = asyncio.ensure_future(self._run.aclose())
-        await asyncio.wait({closing}, timeout=self._hand_back_s)
-        return len(self._run.left) - self._run._at_work()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
@@ -20,7 +20,8 @@ class Pool(Protocol):
 
     workers: int
 
-    def map(self, source: Any, *, window: int, **options: Any) -> Results[Any, Any]:
+    @property
+    def map(self) -> Callable[..., Results[Any, Any]]:
         """As `WorkerPool.map`."""
 
 
@@ -58,6 +59,16 @@ class Stage:
         factory: instead of `function`: called once in each worker, returns the function. Loads what is heavy.
         pool: workers of the caller's instead of own processes, so that they serve many runs; it is neither opened nor
             closed here, and its own function is run.
+        streamed: with `pool`: the items go through one `map` of it, in place of one call after the other. Workers then
+            have the next items before they ask, which counts where an item takes a millisecond or less. `window`,
+            `ordered`, `deadline_s`, `attempts` and `retriable` are those of the map. No batching, permits or backoff,
+            and no `resize`; `pause` lets go on what the pool has. When somebody drains the pool, what runs, and what
+            comes before it in the order, is still handed on; then the run ends, and the rest is in `Run.left`.
+        byte_budget: of a streamed stage: what the items in its window may weigh together, by `weigh`; the oldest is
+            taken in whatever it weighs.
+        attempts_of, on_charge: of a streamed stage: attempts charged to an item before this run, and what is awaited
+            before a charged one is run again, so that the count lasts. See `WorkerPool.map`; what they raise ends the
+            run.
         pool_options: for own processes: `memory_limit_bytes`, `recycle_after`, `environment`, ... of `WorkerPool`.
 
     Raises:
@@ -81,6 +92,10 @@ class Stage:
     permits: Permits | None = field(default=None, kw_only=True)
     factory: Callable[[], Callable[[Any], Any]] | None = field(default=None, kw_only=True)
     pool: Pool | None = field(default=None, kw_only=True)
+    streamed: bool = field(default=False, kw_only=True)
+    byte_budget: int | None = field(default=None, kw_only=True)
+    attempts_of: Callable[[Any], int] | None = field(default=None, kw_only=True)
+    on_charge: Callable[[Any, Failure[Any]], Awaitable[None]] | None = field(default=None, kw_only=True)
     pool_options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -95,18 +110,28 @@ class Stage:
             raise ValueError(f"kind is one of {', '.join(get_args(StageKind))}, not {self.kind!r}")
         if (self.pool is not None or self.pool_options) and self.kind != "process":
             raise ValueError("pool and pool_options are for stages of processes")
-        for name, least in (("workers", 1), ("capacity", 1), ("weight_capacity", 1), ("window", 1), ("attempts", 1)):
+        for name in ("workers", "capacity", "weight_capacity", "window", "byte_budget", "attempts"):
             number = getattr(self, name)
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
-                raise ValueError(f"{name} is a whole number of at least {least}, not {number!r}")
-        if (self.weigh is None) != (self.weight_capacity is None):
-            raise ValueError("weigh and weight_capacity go together")
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+                raise ValueError(f"{name} is a whole number of at least 1, not {number!r}")
+        if (self.weigh is None) != (self.weight_capacity is None and self.byte_budget is None):
+            raise ValueError("weigh goes together with weight_capacity, or byte_budget, or both")
+        self._check_streamed()
         if self.deadline_s is not None and not 0 < self.deadline_s < math.inf:
             raise ValueError(f"deadline_s is above 0 and finite (None: no deadline), not {self.deadline_s!r}")
         if self.deadline_s is not None and self.kind == "inline":
             raise ValueError("nothing can interrupt an inline stage: it takes no deadline_s")
         if self.window is not None and self.window < self.per_call:
             raise ValueError(f"a window of {self.window} does not hold one batch of {self.per_call}")
+
+    def _check_streamed(self) -> None:
+        if self.streamed:
+            if self.pool is None:
+                raise ValueError("a streamed stage needs a pool")
+            if self.batching is not None or self.permits is not None or self.backoff is not None:
+                raise ValueError("a streamed stage makes no calls of its own: no batching, permits or backoff")
+        elif not (self.byte_budget is None and self.attempts_of is None and self.on_charge is None):
+            raise ValueError("byte_budget, attempts_of and on_charge are for streamed stages")
 
     def _own_kind(self) -> StageKind:
         if self.pool is not None:

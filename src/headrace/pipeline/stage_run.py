@@ -70,6 +70,7 @@ class StageRun:
         self._ready = asyncio.Event()  # something waits for room, or nothing more will come
         self._sending = False
         self._turn = 0
+        self._weigh = None if stage.batching is None else stage.batching.weigh
         self._completions: deque[float] = deque(maxlen=_RATE_OVER)
         self.done = self.failed = self.passed = self.retried = 0
         self.idle_since: float | None = self._loop.time()
@@ -161,10 +162,9 @@ class StageRun:
         self._turn += 1
         passage.turn = self._turn
         passage.settled = passage.failure is not None
-        batching = self.stage.batching
-        if passage.failure is None and batching is not None and batching.weigh is not None:
+        if passage.failure is None and self._weigh is not None:
             try:
-                passage.batch_weight = batching.weigh(passage.value)
+                passage.batch_weight = self._weigh(passage.value)
             except Exception as error:
                 self._count_failed(passage, failed(passage.item, error, 0.0))
         elif passage.failure is not None and passage.failure.stage != self.stage.name:
@@ -270,21 +270,28 @@ class StageRun:
                     self._sending = False
                 self._remove(passage)
                 self._flow()
-            elif self.ended and not len(self._line):
+            elif self._nothing_more():
                 break
             else:
                 self._ready.clear()
                 await self._ready.wait()
         self._onward.close()
 
+    def _nothing_more(self) -> bool:
+        return self.ended and not len(self._line)
+
     def _remove(self, passage: Passage) -> None:
         self._line.remove(passage)
         if self._asks.waiting:
             self._want_more.set()
-        if self.ended and not len(self._line):
+        if self._nothing_more():
             self._ready.set()
 
     # Looking
+
+    def at_work(self) -> int:
+        """How many items a call is working on, or has given up on, that have no outcome yet."""
+        return self.crew.at_work()
 
     def statistics(self, now: float) -> StageStatistics:
         """A snapshot."""
