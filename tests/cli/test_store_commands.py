@@ -20,7 +20,7 @@ from headrace.cli import tabular
 from headrace.cli.app import main
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.tabular import Kind, csv_cell, parquet_value, safe_text
-from headrace.documents.receipt import AmountField, Merchant, TextField
+from headrace.documents.receipt import AmountField, Check, Merchant, TextField
 from headrace.storage.sqlite import DATABASE, SqliteStore
 
 Run = Callable[..., tuple[int, str, str]]
@@ -148,7 +148,7 @@ def test_without_a_workspace_nothing_is_made(
 
 
 def test_show_of_a_receipt_has_its_fields_and_its_place(run: Run, workspace: Path) -> None:
-    for reference in (_ids(workspace)["b.jpg"], "main-000002", "b.jpg"):
+    for reference in (_ids(workspace)["b.jpg"], "main-000002", "2", "b.jpg"):
         code, out, err = run("show", reference)
         assert (code, err) == (ExitCode.OK, "")
         for told in ("b.jpg", "main-000002", "accepted", "Café Grün", "12.50", "2026-03-03", "0.93", "03.03.26"):
@@ -177,6 +177,24 @@ def test_show_of_something_unknown_is_a_usage_error(run: Run) -> None:
     code, out, err = run("show", "none.jpg")
     assert (code, out) == (ExitCode.USAGE, "")
     assert "none.jpg" in err
+    assert "did you mean copy of a.jpg?" in run("show", "copy_of a.jpeg")[2]
+
+
+def test_show_says_why_a_person_should_look_and_how_grave_each_failed_check_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"value": "205.10", "confidence": 0.4, "reason": "the blank parts two numbers"}
+    doubted = AmountField(value="1205.10", confidence=0.9, status="ambiguous", source="ocr", alternatives=(other,))
+    check = Check(id="tip", severity="warn", passed=False, message="total plus tip differ by 1")
+    folder = make_workspace(tmp_path / "w", [{"tax_inclusive_amount": doubted, "checks": (check,)}])
+    assert main(["show", "5", "--workspace", str(folder)]) == ExitCode.OK
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Because the total can be read in more than one way: 1205.10 or 205.10" in out
+    assert "failed (warn) tip: total plus tip differ by 1" in out
+    assert "failed (warn) policy.required: the total can be read" in out
+    assert "expected ok" not in out
+    (row,) = [row for row in _csv(folder, tmp_path / "out.csv") if row["voucher"] == "main-000005"]
+    assert row["review_reasons"] == "the total can be read in more than one way: 1205.10 or 205.10"
 
 
 def test_show_prints_no_control_marks_of_a_document(
@@ -208,10 +226,21 @@ def test_status_shows_progress_identity_heads_and_dead_letters(run: Run) -> None
     assert told["books"][0]["sequence"] == 5
 
 
+def test_a_path_stands_whole_in_what_status_writes_into_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    source = f"folder:/home/you/{'long-name/' * 12}scans"
+    with SqliteStore.open(tmp_path / "w") as store:
+        store.open_batch("main", source, "2026-03-04", "{}")
+    assert main(["status", "--workspace", str(tmp_path / "w")]) == ExitCode.OK
+    assert source in capsys.readouterr().out
+
+
 def test_status_is_readable_on_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = run("status")[1]
-    assert "Batch 1, finished: 4/4 done (2 succeeded, 1 duplicates, 1 failed)" in " ".join(out.split())
+    assert "Batch 1, finished: 4/4 done (2 succeeded, 1 duplicate, 1 failed)" in " ".join(out.split())
     assert "Batch 2, open: 1/2+ done (1 succeeded, 1 in flight)" in out
 
 
@@ -300,6 +329,7 @@ def test_csv_numbers_stay_numbers_and_formulas_become_text(odd: Path, tmp_path: 
     assert len(rows) == 7
     assert rows[1]["merchant"] == "Café Grün"
     assert rows[2]["duplicate_of"] == rows[0]["document_id"]
+    assert rows[2]["duplicate_of_voucher"] == rows[0]["voucher"]
     assert (rows[3]["failure_code"], rows[3]["tax_inclusive_amount"]) == ("corrupt-document", "")
     refund = rows[4]
     assert refund["merchant"] == "'" + NASTY

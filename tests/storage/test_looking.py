@@ -22,13 +22,13 @@ def test_a_document_is_found_by_id_voucher_and_name(store: Store) -> None:
     batch = filled(store, numbered(3))
     entries = commit_next(store, batch, 2)
     wanted = entries[1]
-    for reference in (wanted.document_id, "main-000002", "2.jpg"):
+    for reference in (wanted.document_id, "main-000002", "2.jpg", "2", "000002"):
         found = store.find(reference)
         assert [record.document.document_id for record in found] == [wanted.document_id]
         assert found[0].entry == wanted
     waiting = store.find("3.jpg")[0]
     assert (waiting.state, waiting.entry) == (DocumentState.QUEUED, None)
-    for unknown in ("main-000099", "other-000001", "d" + "0" * 20, "4.jpg", ""):
+    for unknown in ("main-000099", "other-000001", "d" + "0" * 20, "4.jpg", "99", "0", ""):
         assert store.find(unknown) == []
 
 
@@ -39,6 +39,13 @@ def test_a_document_is_found_by_id_while_its_batch_is_still_being_listed(store: 
     assert record is not None
     assert record.document.uri == "3.jpg"
     assert store.document(document_id("main", batch.batch_id, 4)) is None
+
+
+def test_the_last_part_of_a_path_finds_it_after_what_is_called_so(store: Store) -> None:
+    filled(store, names("b.jpg", "deep/scans/b.jpg", "deep/scans/ab.jpg"))
+    assert [record.document.uri for record in store.find("b.jpg")] == ["b.jpg", "deep/scans/b.jpg"]
+    assert [record.document.uri for record in store.find("scans/b.jpg")] == ["deep/scans/b.jpg"]
+    assert store.names(2) == ["deep/scans/ab.jpg", "deep/scans/b.jpg"]
 
 
 def test_a_name_that_came_several_times_gives_the_latest_first(store: Store) -> None:

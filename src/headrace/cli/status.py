@@ -92,9 +92,13 @@ def _print_lines(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
     for batch, accounts in shown:
         done = f"{number(accounts.done)}/{number(accounts.accepted)}" + ("" if batch.listed else "+")
         counts = {
-            name: getattr(accounts, name) for name in ("succeeded", "partial", "duplicates", "failed", "in_flight")
+            "succeeded": accounts.succeeded,
+            "partial": accounts.partial,
+            "duplicate" if accounts.duplicates == 1 else "duplicates": accounts.duplicates,
+            "failed": accounts.failed,
+            "in flight": accounts.in_flight,
         }
-        told = ", ".join(f"{number(count)} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+        told = ", ".join(f"{number(count)} {name}" for name, count in counts.items() if count)
         console.print(Text(f"Batch {batch.batch_id}, {batch.state}: {done} done ({told or 'empty'})"))
         if not accounts.holds:
             console.print(Text("  the counters do NOT add up", style="bold red"))
@@ -106,15 +110,19 @@ def _print_table(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from headrace.cli.formats import number, shorten
+    from headrace.cli.formats import columns, number, shorten
+    from headrace.documents.document import printable
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("Batch", "Done", "Succeeded", "Partial", "Duplicates", "Failed", "In flight"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("State", "Adds up"):
         table.add_column(name, no_wrap=True)
-    table.add_column("Sources", overflow="fold", style="dim")  # the only one that gives way on a narrow terminal
-    for batch, accounts in shown:
+    table.add_column("Sources", no_wrap=True, overflow="ellipsis", style="dim")  # the only one that gives way
+    sources = [_sources(batch) for batch, _ in shown]
+    if console.is_terminal:
+        sources = [shorten(told, 48) for told in sources]
+    for (batch, accounts), told in zip(shown, sources, strict=True):
         total = number(accounts.accepted) + ("" if batch.listed else "+")
         counts = (accounts.succeeded, accounts.partial, accounts.duplicates, accounts.failed, accounts.in_flight)
         table.add_row(
@@ -123,6 +131,9 @@ def _print_table(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
             *(number(count) for count in counts),
             batch.state,
             Text("yes") if accounts.holds else Text("NO", style="bold red"),
-            Text(shorten(_sources(batch), 48)),
+            Text(printable(told)),
         )
+    if not console.is_terminal:
+        # What goes into a pipe is read by programs: a path stands there whole, however long.
+        console.width = _TABLE_COLUMNS + max(columns(printable(told)) for told in sources)
     console.print(table)

@@ -32,6 +32,11 @@ def parse_voucher(text: str) -> tuple[str, int] | None:
     return (match["book"], int(match["sequence"])) if match else None
 
 
+def is_voucher_number(text: str) -> bool:
+    """Whether this is a voucher number without its book: `17`, `000017`, never 0."""
+    return text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """The last entry of a book; `sequence` 0 and `GENESIS` when the book is empty."""
@@ -145,6 +150,16 @@ class Entry:
     def policy_checks(self) -> list[dict[str, Any]]:
         """The policy checks that did not pass, as `documents.receipt.Check` in JSON."""
         return self.body.get("policy_checks") or []
+
+    @property
+    def review_reasons(self) -> tuple[str, ...]:
+        """Why a person should look at it, or why it is refused, in plain words; nothing for what was accepted."""
+        return tuple(str(check.get("message")) for check in self.policy_checks)
+
+    @property
+    def duplicate_of_voucher(self) -> str | None:
+        """The voucher number of the first one; None for what is no duplicate."""
+        return format_voucher(self.book, int(self.duplicate_of["sequence"])) if self.duplicate_of else None
 
     @property
     def voucher(self) -> str:

@@ -28,6 +28,7 @@ _PLACES = {
     "time": ("issue_time",),
 }
 _REQUIRED_FIELDS = "required-fields"  # the extraction's own check, of fields that no policy named
+_READINGS_TOLD = 3
 _SURE = frozenset({"ok", "corrected"})
 _DOUBT = {
     "ambiguous": "can be read in more than one way",
@@ -105,10 +106,18 @@ def _failed(
 
 
 @lru_cache(maxsize=256)
-def _in_doubt(name: str, status: str, action: Action) -> Finding:
+def _not_found(name: str, action: Action) -> Finding:
     # A million receipts that nobody could read break the same few rules: the check is built once.
-    why = _DOUBT.get(status, "was not found")
-    return _failed("required", action, f"the {name.replace('_', ' ')} {why}", (name,), expected="ok", actual=status)
+    return _failed("required", action, f"the {name.replace('_', ' ')} was not found", (name,))
+
+
+def _in_doubt(name: str, status: str, found: Mapping[str, Any], action: Action) -> Finding:
+    if found.get("value") is None:
+        return _not_found(name, action)
+    readings = [found["value"], *(other.get("value") for other in found.get("alternatives") or ())]
+    told = " or ".join(list(dict.fromkeys(str(value) for value in readings if value is not None))[:_READINGS_TOLD])
+    message = f"the {name.replace('_', ' ')} {_DOUBT.get(status, 'is in doubt')}: {told}"
+    return _failed("required", action, message, (name,))
 
 
 def required(names: Sequence[str], action: Action) -> Rule:
@@ -121,7 +130,7 @@ def required(names: Sequence[str], action: Action) -> Rule:
             found = reading.field(name)
             status = "derived" if found.get("source") == "derived" else found.get("status", "missing")
             if status not in _SURE:
-                yield _in_doubt(name, status, action)
+                yield _in_doubt(name, status, found, action)
 
     return rule
 
@@ -133,8 +142,8 @@ def arithmetic(action: Action) -> Rule:
         checks = reading.receipt.get("checks") or ()
         bad = [c for c in checks if not c["passed"] and c["severity"] == "error" and c["id"] != _REQUIRED_FIELDS]
         if bad:
-            names = ", ".join(str(c["id"]) for c in bad[:5])
-            yield _failed("arithmetic", action, f"the figures do not agree: {names}", ())
+            told = "; ".join(f"{c['id']} ({c['message']})" for c in bad[:5])
+            yield _failed("arithmetic", action, f"the figures do not agree: {told}", ())
 
     return rule
 

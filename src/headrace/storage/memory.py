@@ -10,10 +10,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from typing import Any
 
 from headrace.documents.document import Document, document_id
-from headrace.documents.entry import Entry, FirstSeen, Head, parse_voucher
+from headrace.documents.entry import Entry, FirstSeen, Head, is_voucher_number, parse_voucher
 from headrace.documents.status import DocumentState, EntryKind, Verdict
 from headrace.storage.errors import BatchNotDone, HeadMoved, UnknownBatch, UnknownDocument
 from headrace.storage.store import (
@@ -280,12 +281,21 @@ class MemoryStore:
         if place:
             return [self._record(*place)]
         places = [
-            (of.batch.batch_id, position)
+            (document.name.uri != reference, of.batch.batch_id, position)
             for of in reversed(self._batches)
             for position, document in enumerate(of.documents, 1)
-            if document.name.uri == reference
+            if f"/{document.name.uri}".endswith(f"/{reference}")
         ]
-        return [self._record(*place) for place in places[:limit]]
+        places.sort(key=lambda place: place[0])
+        if not places and is_voucher_number(reference):
+            of_number = (entries[int(reference) - 1 : int(reference)] for _, entries in sorted(self._books.items()))
+            places = [(False, entry.batch_id, entry.position) for found in of_number for entry in found]
+        return [self._record(*place[1:]) for place in places[:limit]]
+
+    def names(self, limit: int) -> list[str]:
+        """See `ReadStore.names`."""
+        latest = (document.name.uri for of in reversed(self._batches) for document in reversed(of.documents))
+        return list(islice(latest, limit))
 
     def slowest(self, batch_id: int, limit: int = 10) -> list[DocumentRecord]:
         """See `ReadStore.slowest`."""

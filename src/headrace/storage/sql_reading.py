@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from sqlalchemy import LargeBinary, Row, Select, and_, cast, func, select
+from sqlalchemy import LargeBinary, Row, Select, and_, cast, func, or_, select
 
 from headrace.documents.document import document_id
-from headrace.documents.entry import Entry, Head, parse_voucher
+from headrace.documents.entry import Entry, Head, format_voucher, is_voucher_number, parse_voucher
 from headrace.documents.status import DocumentState
 from headrace.storage.sql import SqlPart
 from headrace.storage.sql_registry import as_batch
@@ -79,13 +79,25 @@ class SqlReading(SqlPart):
             found = self._by_id(reference) or self._by_voucher(reference)
             if found:
                 return [found]
+            tail = f"/{reference}"
             statement = (
                 select(documents.c.batch_id, documents.c.position)
-                .where(documents.c.uri == reference)
-                .order_by(documents.c.batch_id.desc(), documents.c.position)
+                .where(or_(documents.c.uri == reference, func.substr(documents.c.uri, -len(tail)) == tail))
+                .order_by((documents.c.uri == reference).desc(), documents.c.batch_id.desc(), documents.c.position)
                 .limit(limit)
             )
-            return [self._record(*row) for row in connection.execute(statement).all()]
+            called = [self._record(*row) for row in connection.execute(statement).all()]
+            if called or not is_voucher_number(reference):
+                return called
+            names = connection.execute(select(books.c.name).order_by(books.c.name).limit(limit)).scalars().all()
+            vouchers = (self._by_voucher(format_voucher(name, int(reference))) for name in names)
+            return [record for record in vouchers if record]
+
+    def names(self, limit: int) -> list[str]:
+        """See `ReadStore.names`."""
+        latest = select(documents.c.uri).order_by(documents.c.batch_id.desc(), documents.c.position.desc())
+        with self._transaction() as connection:
+            return list(connection.execute(latest.limit(limit)).scalars())
 
     def slowest(self, batch_id: int, limit: int = 10) -> list[DocumentRecord]:
         """See `ReadStore.slowest`."""

@@ -340,7 +340,13 @@ class ReadStore(Protocol):
         """One document by id."""
 
     def find(self, reference: str, limit: int = 20) -> list[DocumentRecord]:
-        """Documents by id, voucher (`main-000017`) or uri, the latest first. A uri is looked for by reading all."""
+        """Documents by id, voucher (`main-000017`), uri, last part of a uri, or bare voucher number (`17`).
+
+        What is called so comes before what only ends so, then the latest first. A uri is looked for by reading all.
+        """
+
+    def names(self, limit: int) -> list[str]:
+        """The uris of the latest documents, the latest first."""
 
     def slowest(self, batch_id: int, limit: int = 10) -> list[DocumentRecord]:
         """The documents that took longest, the slowest first."""
