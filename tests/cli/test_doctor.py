@@ -19,6 +19,7 @@ from headrace.cli.scaling import Scaling, Work, compare, explain, measure
 from headrace.flow.sizing import available_cores
 from headrace.ocr import registry
 from headrace.ocr.registry import EngineStatus, thread_environment
+from headrace.storage.sqlite import SqliteStore
 
 CORES = available_cores().value
 
@@ -45,6 +46,15 @@ def test_the_doctor_for_people_says_what_comes_next(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert ("All is well" in shown) == (code == ExitCode.OK)
     assert "fsync" in shown
+
+
+def test_where_a_workspace_is_the_next_step_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, step in (("none", "headrace demo"), ("made", "headrace run")):
+        if name == "made":
+            with SqliteStore.open(tmp_path / name):
+                pass
+        main(["doctor", "--no-scaling", "--workspace", str(tmp_path / name)])
+        assert f"Next: {step}" in capsys.readouterr().out
 
 
 def test_a_missing_default_engine_ends_with_6_and_names_the_extra(

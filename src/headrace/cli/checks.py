@@ -196,6 +196,7 @@ def _archives() -> str:
 _READERS: dict[str, Callable[[], str]] = {
     **{name: _pillow(name) for name in ("JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF")},
     "HEIC": _heic,
+    "AVIF": _pillow("AVIF"),
     "PDF": _pdf,
     "zip and tar": _archives,
 }

@@ -41,7 +41,18 @@ def doctor(
         json.dump({"ok": code == ExitCode.OK, "checks": [asdict(check) for check in found]}, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return code
-    return show(checks)
+    return show(checks, next_step=_next_step(workspace))
+
+
+def _next_step(workspace: Path | None) -> str:
+    """What to type next: a run where there is a workspace already, else the demo."""
+    from headrace.ingest.settings import RunSettings, SettingsError
+
+    try:
+        folder = workspace or RunSettings.load({}).workspace
+    except SettingsError:
+        return "headrace demo"
+    return "headrace run" if (folder / "headrace.db").is_file() else "headrace demo"
 
 
 def examine(workspace: Path | None, *, with_scaling: bool) -> Iterator[Check]:
@@ -75,7 +86,7 @@ def exit_code(checks: Iterable[Check]) -> int:
     return ExitCode.BUG if State.BROKEN in states else ExitCode.OK
 
 
-def show(checks: Iterable[Check]) -> int:
+def show(checks: Iterable[Check], next_step: str = "headrace demo") -> int:
     """Prints the checks as they come, each group under its heading, and says at the end whether a run would work."""
     from rich.text import Text
 
@@ -101,7 +112,7 @@ def show(checks: Iterable[Check]) -> int:
         found.append(check)
     code = exit_code(found)
     if code == ExitCode.OK:
-        console.print(Text.assemble(("All is well. ", "bold green"), "Next: headrace demo"))
+        console.print(Text.assemble(("All is well. ", "bold green"), f"Next: {next_step}"))
     else:
         wrong = sum(check.state in (State.MISSING, State.BROKEN) for check in found)
         console.print(Text.assemble((f"{wrong} to repair", "bold red"), ": what to do stands under each"))

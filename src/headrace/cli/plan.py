@@ -124,9 +124,17 @@ def render(console: Console, settings: RunSettings, machine: Machine, cost: Engi
     ceiling, limit = readable_bytes(bounds.tree_ceiling_bytes), readable_bytes(bounds.memory_limit_bytes)
     console.print(Text.assemble("Memory   ", (f"at most {ceiling}", "bold"), f" of {limit}  {bar}"))
     per_s = readable_rate(bounds.documents_per_s)
-    console.print(Text.assemble("Speed    ", (f"about {per_s} documents/s", "bold"), " at one page a document"))
+    console.print(
+        Text.assemble(
+            "Speed    ", (f"about {per_s} documents/s", "bold"), " expected (estimate) at one page a document"
+        )
+    )
     usual, worst = duration(bounds.usual_delay_s), duration(bounds.worst_delay_s)
-    console.print(Text.assemble("Delay    ", (f"about {usual}", "bold"), f" in the window, never more than {worst}"))
+    console.print(
+        Text.assemble(
+            "Delay    ", (f"about {usual}", "bold"), f" expected (estimate) in the window, never more than {worst}"
+        )
+    )
 
 
 def _origin(settings: RunSettings, name: str) -> str:
