@@ -12,6 +12,7 @@ from headrace.cli.workspace import JsonOption, WorkspaceOption, open_to_read, wr
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from headrace.documents.entry import Head
     from headrace.storage.store import Accounts, Batch
@@ -106,22 +107,33 @@ def _print_lines(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
 
 
 def _print_table(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
+    from headrace.cli.formats import columns, shorten
+    from headrace.documents.document import printable
+
+    sources = [printable(_sources(batch)) for batch, _ in shown]
+    others = console.measure(_table(shown, [""] * len(shown))).maximum
+    if console.is_terminal:
+        room = max(len("Sources"), console.width - others + len("Sources"))
+        sources = [shorten(told, room) for told in sources]
+    else:
+        # What goes into a pipe is read by programs: a path stands there whole, however long.
+        console.width = others + max(columns(told) for told in sources)
+    console.print(_table(shown, sources))
+
+
+def _table(shown: list[tuple[Batch, Accounts]], sources: list[str]) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    from headrace.cli.formats import columns, number, shorten
-    from headrace.documents.document import printable
+    from headrace.cli.formats import number
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("Batch", "Done", "Succeeded", "Partial", "Duplicates", "Failed", "In flight"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("State", "Adds up"):
         table.add_column(name, no_wrap=True)
-    table.add_column("Sources", no_wrap=True, overflow="ellipsis", style="dim")  # the only one that gives way
-    sources = [_sources(batch) for batch, _ in shown]
-    if console.is_terminal:
-        sources = [shorten(told, 48) for told in sources]
+    table.add_column("Sources", no_wrap=True, style="dim")
     for (batch, accounts), told in zip(shown, sources, strict=True):
         total = number(accounts.accepted) + ("" if batch.listed else "+")
         counts = (accounts.succeeded, accounts.partial, accounts.duplicates, accounts.failed, accounts.in_flight)
@@ -131,9 +143,6 @@ def _print_table(console: Console, shown: list[tuple[Batch, Accounts]]) -> None:
             *(number(count) for count in counts),
             batch.state,
             Text("yes") if accounts.holds else Text("NO", style="bold red"),
-            Text(printable(told)),
+            Text(told),
         )
-    if not console.is_terminal:
-        # What goes into a pipe is read by programs: a path stands there whole, however long.
-        console.width = _TABLE_COLUMNS + max(columns(printable(told)) for told in sources)
-    console.print(table)
+    return table
