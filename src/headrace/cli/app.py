@@ -19,6 +19,7 @@ from typer.main import get_command as command_of
 from headrace import __version__
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.help import PlainCommand, heading
+from headrace.cli.standard_error import keep_harmless
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def main(args: Sequence[str] | None = None) -> int:
         The exit code, one of `exit_codes.ExitCode`. Nothing but `SystemExit` of a command leaves here.
     """
     args = list(sys.argv[1:] if args is None else args)
+    keep_harmless()
     if hasattr(sys.stdout, "reconfigure"):
         # A file name that is no text must not stop a run of 53,000 documents where it is printed.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -133,7 +135,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return ExitCode.OK
     try:
         result = command_of(app)(args=args, prog_name="headrace", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return ExitCode.SIGINT
     except typer.Abort:
