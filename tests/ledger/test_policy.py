@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from headrace.documents.receipt import Check
 from headrace.documents.status import Verdict
 from headrace.ledger import Policy, PolicyError
+from headrace.ledger.policy import FILE_BYTES
 
 TODAY = dt.date(2026, 3, 4)  # a Wednesday
 Make = Callable[..., dict[str, Any]]
@@ -70,6 +72,26 @@ def test_a_policy_file_that_is_not_there_is_said_in_words(tmp_path: Path) -> Non
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(PolicyError, match="it is no UTF-8 text"):
         Policy.load(tmp_path / "binary.toml")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder"])
+def test_what_is_no_regular_file_is_no_policy_and_is_never_waited_for(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/urandom") if kind == "device" else tmp_path / "policy.toml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    with pytest.raises(PolicyError, match=r"cannot read the policy .*(regular file|directory)"):
+        Policy.load(path)
+
+
+def test_a_policy_file_has_a_mebibyte_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_bytes(b"#" * FILE_BYTES)
+    assert Policy.load(path).rules
+    path.write_bytes(b"#" * (FILE_BYTES + 1))
+    with pytest.raises(PolicyError, match="larger than 1 MiB"):
+        Policy.load(path)
 
 
 def test_a_document_with_unreadable_pages_is_reviewed(receipt: Make) -> None:

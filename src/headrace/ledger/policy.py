@@ -6,6 +6,8 @@ rules of the file  ->  Policy (checked when it is loaded)  ->  judge(receipt)  -
 from __future__ import annotations
 
 import datetime as dt
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,10 @@ from headrace.ledger.policy_rules import (
 )
 
 __all__ = ["Action", "Policy", "PolicyError"]
+
+
+FILE_BYTES = 1 << 20
+"""The largest policy file that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +73,9 @@ class Policy:
 
     @classmethod
     def load(cls, path: Path) -> Policy:
-        """The policy in this file. Raises `PolicyError`, also when the file cannot be read."""
+        """The policy in this file, of `FILE_BYTES` at most. Raises `PolicyError`, also when it cannot be read."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = _read(path)
         except (OSError, UnicodeDecodeError) as error:
             why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is no UTF-8 text"
             raise PolicyError(f"cannot read the policy {path}: {why}") from error
@@ -103,3 +109,15 @@ class Policy:
             return Verdict.ACCEPTED, []
         rejected = any(action is Action.REJECT for action, _ in findings)
         return Verdict.REJECTED if rejected else Verdict.NEEDS_REVIEW, [check for _, check in findings]
+
+
+def _read(path: Path) -> str:
+    """The text of a regular file; a device or a pipe might never end, or never begin."""
+    # Not to wait for the other end of a named pipe, which is refused anyway.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise PolicyError(f"cannot read the policy {path}: it is no regular file")
+        data = file.read(FILE_BYTES + 1)
+    if len(data) > FILE_BYTES:
+        raise PolicyError(f"cannot read the policy {path}: it is larger than {FILE_BYTES >> 20} MiB")
+    return data.decode("utf-8")
