@@ -98,6 +98,15 @@ def test_a_format_that_cannot_be_decoded_is_missing_with_its_reason(monkeypatch:
     assert (heic.state, heic.advice) == (State.MISSING, "pip install 'pillow_heif'")
 
 
+def test_a_pillow_without_avif_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise KeyError("AVIF")
+
+    monkeypatch.setitem(checks._READERS, "AVIF", missing)
+    (found,) = [check for check in checks.format_checks() if check.name == "AVIF"]
+    assert found.state is State.OPTIONAL
+
+
 def test_the_doctor_leaves_nothing_in_the_folder(tmp_path: Path) -> None:
     found = {check.name: check for check in checks.store_checks(tmp_path / "new" / "workspace")}
     assert found["workspace"].state in (State.OK, State.NOTE)
