@@ -148,3 +148,42 @@ def test_a_summary_that_cannot_be_written_is_said_and_the_ledger_is_whole(place:
     process = place.run("--summary-json", str(Path("in", "r1.jpg", "summary")), code=5)
     assert "headrace: cannot write in/r1.jpg/summary" in process.stderr
     assert place.problem() == ""
+
+
+def test_a_foreign_file_without_a_line_end_is_refused_however_much_it_looks_like_ours(place: Place) -> None:
+    place.write("a.jpg")
+    for precious in (b'{"kind":"dog","precious":true}', b"{", b'{"kind":"receipt","document_id":"d0"'):
+        place.output.write_bytes(precious)
+        place.run(code=5)
+        assert place.output.read_bytes() == precious
+
+
+def test_two_runs_cannot_write_one_output(place: Place) -> None:
+    place.write("a.jpg", "gate-b.jpg")
+    first = place.start()
+    assert wait_for(lambda: place.begun())
+    second = place.start("--workspace", str(place.root / "another"))
+    assert second.wait() == 5
+    assert "is being written by another run" in second.stderr
+    place.open_gate()
+    assert first.wait() == 0
+    assert len(place.lines()) == 2
+
+
+def test_bytes_of_a_failed_document_are_kept_only_up_to_the_limit_and_only_of_a_regular_file(place: Place) -> None:
+    place.write("a.jpg", "gate-b.jpg", "c.jpg")
+    large, pipe = place.root / "in" / "large.jpg", place.root / "in" / "pipe.jpg"
+    for path in (large, pipe):
+        path.write_bytes(b"x")
+    with large.open("r+b") as file:
+        file.truncate(2 << 30)
+    run = place.start("--max-document-bytes", "1MiB", "--workers", "1")
+    assert wait_for(lambda: place.begun())
+    pipe.unlink()
+    os.mkfifo(pipe)
+    place.open_gate()
+    assert run.wait() == 3
+    failures = {line["source"]["uri"]: line["failure"]["code"] for line in place.lines() if line["kind"] == "failure"}
+    assert failures == {"in/large.jpg": "payload-too-large", "in/pipe.jpg": "unreadable-source"}
+    kept = [path for path in (place.root / "workspace" / "blobs").rglob("*") if path.is_file()]
+    assert not kept

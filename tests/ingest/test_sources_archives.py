@@ -181,6 +181,14 @@ def test_what_is_no_archive_is_refused_before_any_work(name: str, content: bytes
     assert refused.value.exit_code == 2
 
 
+def test_a_zip_that_is_garbage_after_its_first_bytes_is_said_in_plain_words() -> None:
+    Path("a.zip").write_bytes(b"PK\x03\x04" + b"garbage " * 8)
+    got, broke = read_all(one("a.zip"))
+    assert got == []
+    assert "its header is broken" in str(broke)
+    assert not any(word in str(broke) for word in ("Error", "("))
+
+
 def test_empty_archives_give_nothing() -> None:
     assert len(make_zip("a.zip", [])) == 22
     make_tar("a.tar", [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import BinaryIO, NamedTuple, cast
+from typing import NamedTuple
 
 from headrace.ingest.sources import Found
 from headrace.storage.blobs import Blobs
@@ -32,5 +32,5 @@ def spool(found: Found, blobs: Blobs) -> Spooled:
         raise found.problem
     if found.content is None:
         raise ValueError(f"{found.uri} is no archive member: it is read where it lies")
-    sha256, size_bytes = blobs.put(cast(BinaryIO, found.content))  # put only reads
+    sha256, size_bytes = blobs.put(found.content)
     return Spooled(os.fsencode(os.path.abspath(blobs.path(sha256))), sha256, size_bytes)

@@ -32,7 +32,7 @@ def stands_at(output: JsonLines, key: str, store: Store) -> Stand:
     Raises:
         OutputError: the output is not ours, or its last entry is of another ledger, or of other sources.
     """
-    last = output.last_entry()
+    last = output.last_entry(partial(_begins_a_line, store, key))
     if last is None:
         return Stand()
     book, sequence, entry_hash = last
@@ -44,6 +44,13 @@ def stands_at(output: JsonLines, key: str, store: Store) -> Stand:
     raise OutputError(
         f"{output.target} ends with an entry of another ledger or of other sources; choose another -o, or --overwrite"
     )
+
+
+def _begins_a_line(store: Store, key: str, torn: bytes) -> bool:
+    """Whether these bytes are how the first line of these sources' output begins, torn by a crash."""
+    of_key = (batch for batch in store.batches() if batch.key == key)
+    firsts = (store.entries(batch_id=batch.batch_id, limit=1) for batch in of_key)
+    return any(first[0].json_line().startswith(torn) for first in firsts if first)
 
 
 async def catch_up(output: JsonLines, batch: Batch, stand: Stand, database: DatabaseThread) -> None:

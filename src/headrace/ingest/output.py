@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, ClassVar
 
 from headrace.documents.entry import Entry
 
 _TAIL_BYTES = 1 << 16
-_FIRST_BYTES = b'{"kind":"'  # how each of our lines starts
 
 
 class OutputError(Exception):
@@ -57,17 +57,29 @@ class JsonLines:
     def _open(self) -> IO[bytes]:
         Path(self.target).parent.mkdir(parents=True, exist_ok=True)
         # Unbuffered: what a full disk did not take must not be tried again when the file is closed.
-        return open(self.target, "wb" if self.may_block else "a+b", buffering=0)
+        file = open(self.target, "wb" if self.may_block else "a+b", buffering=0)  # noqa: SIM115 - closed in close()
+        if not self.may_block:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.close()
+                raise OutputError(
+                    f"{self._name} is being written by another run; wait for it, or choose another -o"
+                ) from error
+        return file
 
     @property
     def _name(self) -> str:
         return "standard output" if self.target == "-" else self.target
 
-    def last_entry(self) -> tuple[str, int, str] | None:
+    def last_entry(self, is_ours: Callable[[bytes], bool]) -> tuple[str, int, str] | None:
         """Where the file stands: (book, sequence, entry hash) of its last whole line; None when it has none.
 
         A torn last line of ours, as a crash leaves it, is cut off; nothing of anybody else's is touched. With
         `overwrite` the file is emptied. So this is for the one who has the workspace, and nobody before him.
+
+        Args:
+            is_ours: whether bytes without a line's end, which are all that the file has, begin a line of this ledger.
 
         Raises:
             OutputError: the file was not written by headrace.
@@ -88,7 +100,7 @@ class JsonLines:
                 raise self._not_ours() from error
         elif end:
             self._file.seek(0)
-            if not self._file.read(len(_FIRST_BYTES)).startswith(_FIRST_BYTES[:end]):
+            if not is_ours(self._file.read(_TAIL_BYTES)):
                 raise self._not_ours()
         if whole < end:
             self._file.truncate(whole)

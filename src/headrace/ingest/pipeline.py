@@ -17,15 +17,17 @@ from functools import partial
 from headrace.documents.advice import MEANING
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
-from headrace.documents.errors import WORKER_LOST, DocumentFailure
+from headrace.documents.errors import WORKER_LOST, DocumentError, DocumentFailure
 from headrace.documents.status import DocumentState
 from headrace.execution import Failure, PoolClosed, Success
 from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, EXCEPTION
 from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.job import Job
 from headrace.ingest.reading import Reading, source_kind
+from headrace.ingest.sources.member import PIECE_BYTES, MemberContent
 from headrace.ingest.sources.source import FILE
 from headrace.ledger import Draft
+from headrace.ocr.media import open_source
 from headrace.pipeline import Pipeline, Stage
 from headrace.storage.sql import BLOB
 from headrace.storage.store import Store, Telemetry
@@ -182,10 +184,16 @@ def telemetry(outcome: Outcome) -> Telemetry:
 
 
 def keep_bytes(job: Job, failed: Sequence[Document]) -> dict[str, str]:
-    """Copies the bytes of failed documents into the blobs, where there are bytes: a dead letter keeps its original."""
+    """Copies the bytes of failed documents into the blobs, where there are bytes: a dead letter keeps its original.
+
+    What is no regular file any more, or larger than a document may be, is left where it is; the reason is kept anyway.
+    """
     kept = {}
     for document in failed:
         if document.kind == FILE and document.size_bytes:
-            with contextlib.suppress(OSError):  # it is gone, unreadable, or there is no room: the reason is kept anyway
-                kept[document.document_id] = job.blobs.put(document.path)[0]
+            with contextlib.suppress(OSError, DocumentError), open_source(document.path) as file:
+                pieces = iter(partial(file.read, PIECE_BYTES), b"")
+                limit_bytes = job.settings.max_document_bytes
+                content = MemberContent(pieces, uri=document.uri, limit_bytes=limit_bytes)
+                kept[document.document_id] = job.blobs.put(content)[0]
     return kept

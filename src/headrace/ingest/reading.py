@@ -148,6 +148,8 @@ def _failed(error: DocumentError, document: Document) -> Reading:
     from headrace.ocr.read import digest_source
 
     failure, observed = error.failure(), (error.observed,) if error.observed else ()
+    if isinstance(error, PayloadTooLarge):  # refused unread, however long its digest would take
+        return Reading(DocumentState.FAILED, failure=failure, observed=observed)
     try:
         digest = digest_source(document.path)
     except DocumentError:

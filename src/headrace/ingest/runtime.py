@@ -18,7 +18,7 @@ from typing import ClassVar
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
 from headrace.documents.status import Verdict
-from headrace.execution import WorkerPool
+from headrace.execution import WorkerPool, WorkerStartFailed
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.catch_up import Stand, catch_up, stands_at
 from headrace.ingest.database import DatabaseThread
@@ -31,6 +31,7 @@ from headrace.ingest.reading import ReadDocuments, Reading
 from headrace.ingest.settings import RunSettings
 from headrace.ingest.snapshot import Phase, RunSummary, Snapshot, together
 from headrace.ingest.sources import Source, SourceError
+from headrace.ingest.worker_starts import WorkersUnavailable
 from headrace.ledger import BookWriter, Policy
 from headrace.ocr.registry import available_engines, thread_environment
 from headrace.storage.blobs import Blobs
@@ -107,6 +108,7 @@ async def run_batch(run: Run, on_snapshot: Callable[[Snapshot], None] | None = N
 
     Raises:
         EngineMissing, WorkspaceBusy, WorkspaceUnusable, OutputError, PolicyError, SourceError: before any work starts.
+        WorkersUnavailable: no worker could be started, or they died again and again before they did anything.
         BrokenPipeError: whoever read standard output has gone; the ledger has all that was read by then.
     """
     settings = run.settings
@@ -299,6 +301,8 @@ async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Excepti
                 raise
         except ExceptionGroup as group:
             error = _first(group)
+            if isinstance(error, WorkerStartFailed) and not error.raised:  # what a factory raises is a bug of ours
+                raise WorkersUnavailable.because(error) from group
             if not isinstance(error, StorageFull | StoreError | OutputError):
                 raise error from group
         finally:

@@ -10,12 +10,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from headrace.storage.errors import StorageFull
 
 _CHUNK_BYTES = 1 << 20
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes; b"" at the end."""
 
 
 def blob_path(folder: Path, sha256: str) -> Path:
@@ -50,7 +57,7 @@ class Blobs:
         with self._lock:
             return self._total()
 
-    def put(self, source: BinaryIO | Path | bytes) -> tuple[str, int]:
+    def put(self, source: Readable | Path | bytes) -> tuple[str, int]:
         """Keeps the bytes of a stream, or of the file at a path (`bytes` is a path too, as the system spells it).
 
         Returns:
@@ -82,7 +89,7 @@ class Blobs:
                 self._taken_bytes -= size_bytes
         return True
 
-    def _put(self, stream: BinaryIO) -> tuple[str, int]:
+    def _put(self, stream: Readable) -> tuple[str, int]:
         incoming = self._incoming / secrets.token_hex(16)
         taken_bytes = 0
         digest = hashlib.sha256()

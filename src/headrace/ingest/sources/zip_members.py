@@ -15,7 +15,15 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import BinaryIO
 
-from stream_unzip import IntegrityError, UnzipError, stream_unzip
+from stream_unzip import (
+    IntegrityError,
+    TruncatedDataError,
+    UncompressError,
+    UnexpectedSignatureError,
+    UnsupportedFeatureError,
+    UnzipError,
+    stream_unzip,
+)
 
 from headrace.documents.document import printable
 from headrace.documents.errors import CorruptDocument, DocumentError, EncryptedDocument, UnsupportedMediaType
@@ -27,6 +35,13 @@ from headrace.ingest.sources.zip_directory import DirectoryError, Entry, find_di
 _LOCAL = struct.Struct("<4s5H3L2H")
 _LOCAL_SIGNATURE, _END_SIGNATURE = b"PK\x03\x04", b"PK\x05\x06"
 _METHODS = {0: "stored", 8: "deflate", 9: "deflate64", 12: "bzip2"}
+_WORDS: tuple[tuple[type[Exception], str], ...] = (  # the first that fits
+    (IntegrityError, "its checksum or size is not what the archive says"),
+    (TruncatedDataError, "it ends too early"),
+    (UncompressError, "its packed bytes are broken"),
+    (UnsupportedFeatureError, "it is packed in a way that headrace does not read, or its header is broken"),
+    (UnexpectedSignatureError, "what follows is no member of a zip archive"),
+)
 _ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13
 
 
@@ -156,5 +171,7 @@ def _read_cut_off(stream: BinaryIO, *, name: bytes, limit_bytes: int, skipped: C
 
 
 def _say(error: Exception) -> str:
-    """stream-unzip says what is wrong in the name of the exception."""
-    return str(error) if not isinstance(error, UnzipError) else f"{type(error).__name__} {error}".strip()
+    """What is wrong, in plain words; stream-unzip says it in the name of the exception, with numbers for an expert."""
+    if not isinstance(error, UnzipError):
+        return str(error)
+    return next((words for kind, words in _WORDS if isinstance(error, kind)), "its content is broken")
