@@ -5,6 +5,7 @@ Nothing here may import what takes long (numpy, SQLAlchemy, pydantic, Rich): `he
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -190,6 +191,9 @@ def _explain(error: Exception, *, verbose: bool) -> int:
         for line in str(error).splitlines() or [type(error).__name__]:
             typer.echo(f"headrace: {line}", err=True)
         return code
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        typer.echo(f"headrace: {error.strerror}: raise ulimit -n or lower --workers", err=True)
+        return ExitCode.UNSAFE_CONFIG
     _report_bug(error, verbose=verbose)
     return ExitCode.BUG
 

@@ -26,8 +26,12 @@ class WorkerStartFailed(ExecutionError):
 
     Attributes:
         detail: what happened, with the worker's traceback where it had one.
+        errno: what the system said when it gave no process, file or memory; None when it was not asked in vain.
+        raised: the factory itself raised, and `detail` has its traceback.
     """
 
-    def __init__(self, detail: str) -> None:
+    def __init__(self, detail: str, *, errno: int | None = None, raised: bool = False) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.errno = errno
+        self.raised = raised

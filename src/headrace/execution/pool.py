@@ -320,7 +320,9 @@ class WorkerPool(Generic[T, R]):
             self._failed_starts = 0
         elif worker.start_error or (worker.items_done == 0 and reason != "closed"):
             reason = "start-failed"
-            self._start_failed(worker.start_error or f"{worker.end.detail} (before it finished anything)")
+            raised = bool(worker.start_error)
+            detail = worker.start_error or f"{worker.end.detail} (before it finished anything)"
+            self._start_failed(WorkerStartFailed(detail, raised=raised))
         if self._starting is not None or (self._closing and self._map is None):
             return
         self._restarts[reason] += 1
@@ -337,9 +339,8 @@ class WorkerPool(Generic[T, R]):
         self._spawning.popleft()
         self._spawn()
 
-    def _start_failed(self, detail: str) -> None:
+    def _start_failed(self, error: WorkerStartFailed) -> None:
         self._failed_starts += 1
-        error = WorkerStartFailed(detail)
         if self._starting is not None and not self._starting.done():
             self._starting.set_exception(error)
             return
@@ -356,7 +357,8 @@ class WorkerPool(Generic[T, R]):
         try:
             worker = WorkerProcess(self, self._greeting, self._environment, quota)
         except OSError as error:  # no process, memory or file to be had: perhaps later
-            self._start_failed(f"no worker process can be started: {error}")
+            detail = f"no worker process can be started: {error}"
+            self._start_failed(WorkerStartFailed(detail, errno=error.errno))
             if self._starting is None:
                 self._replace()
             return
