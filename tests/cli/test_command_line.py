@@ -233,3 +233,10 @@ def test_a_name_that_is_no_text_can_be_printed() -> None:
 
 def test_every_exit_code_has_a_meaning() -> None:
     assert set(MEANING) == set(ExitCode)
+
+
+def test_an_output_without_a_name_is_a_usage_error(tmp_path: Path) -> None:
+    done = headrace("run", str(tmp_path), "--engine", "null", "--workspace", str(tmp_path / "w"), "-o", "")
+    assert done.returncode == ExitCode.USAGE
+    assert "it names no file" in done.stderr
+    assert not (tmp_path / "w").exists()

@@ -113,6 +113,8 @@ def run(
 
     if bool(sources) == replay:
         raise typer.BadParameter("name at least one SOURCE" if not replay else "--replay takes no SOURCE")
+    if not output:
+        raise typer.BadParameter("it names no file; - is standard output", param_hint="-o")
     settings = RunSettings.load(given, config=config)
     parsed = (
         parse_sources(
