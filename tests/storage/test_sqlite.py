@@ -42,6 +42,19 @@ def test_closing_twice_does_not_harm(sqlite: SqliteStore) -> None:
     sqlite.close()
 
 
+def test_an_emptied_database_beside_a_blob_folder_is_refused_and_stays(tmp_path: Path) -> None:
+    SqliteStore.open(tmp_path).close()
+    (tmp_path / DATABASE).write_bytes(b"")
+    SqliteStore.open(tmp_path).close()  # no blob folder yet: a first start that was cut off
+    (tmp_path / DATABASE).write_bytes(b"")
+    (tmp_path / "blobs" / "incoming").mkdir(parents=True)
+    for look in (SqliteStore.read, SqliteStore.open):
+        with pytest.raises(StoreUnavailable, match="the ledger was damaged") as refused:
+            look(tmp_path)
+        assert refused.value.exit_code == 5
+    assert (tmp_path / DATABASE).read_bytes() == b""
+
+
 def test_no_workspace_is_made_by_looking(tmp_path: Path) -> None:
     for look in (SqliteStore.read, lambda path: SqliteStore.open(path, create=False)):
         with pytest.raises(WorkspaceMissing):

@@ -28,7 +28,7 @@ from headrace.storage.staging import discard
 from headrace.storage.tables import SCHEMA_VERSION, metadata, stamp
 
 DATABASE = "headrace.db"
-CACHE_BYTES = 2 << 20
+CACHE_BYTES = 1 << 19
 """Page cache of the connection. Memory of the store is about this plus one group of entries, whatever its size."""
 
 _BUSY_TIMEOUT_MS = 10_000
@@ -66,7 +66,7 @@ class SqliteStore(SqlLedger, SqlReplay):
             WorkspaceBusy: another process writes here.
             WorkspaceMissing: there is none, and `create` is False.
             SchemaTooNew: a later headrace wrote it.
-            StoreUnavailable, StorageFull: the database cannot be used.
+            StoreUnavailable, StorageFull: the database cannot be used, or was emptied.
         """
         if create:
             workspace.mkdir(parents=True, exist_ok=True)
@@ -77,6 +77,7 @@ class SqliteStore(SqlLedger, SqlReplay):
             if exclusive:
                 for left_over in workspace.glob("*.tmp"):
                     discard(left_over)
+            _refuse_emptied(workspace)
             engine = _engine(workspace, "rwc", cache_bytes)
             try:
                 _bring_up_to_date(engine, workspace)
@@ -100,6 +101,7 @@ class SqliteStore(SqlLedger, SqlReplay):
         """
         if not (workspace / DATABASE).exists():
             raise WorkspaceMissing(f"there is no workspace at {workspace}; `headrace run` makes one")
+        _refuse_emptied(workspace)
         engine = _engine(workspace, "ro", cache_bytes)
         try:
             version = _schema_version(engine)
@@ -180,6 +182,26 @@ def _schema_version(engine: Engine) -> int:
 def _refuse_newer(version: int, workspace: Path) -> None:
     if version > SCHEMA_VERSION:
         raise SchemaTooNew(f"{workspace} was written by a later headrace (tables {version}, known {SCHEMA_VERSION})")
+
+
+def _refuse_emptied(workspace: Path) -> None:
+    """A database of no bytes beside a blob folder was emptied: a new ledger in its place would hide the loss.
+
+    A first start that is killed at once leaves such a file, too; but it has made no blob folder by then, because that
+    comes after the tables. What is still in the log (-wal) is not lost.
+
+    Raises:
+        StoreUnavailable: says what to do.
+    """
+    database, log = workspace / DATABASE, workspace / f"{DATABASE}-wal"
+    if not database.exists() or database.stat().st_size or (log.exists() and log.stat().st_size):
+        return
+    blobs = workspace / "blobs"
+    if blobs.is_dir() and any(blobs.iterdir()):
+        raise StoreUnavailable(
+            f"the database {database} is empty, but the workspace was in use: the ledger was damaged; "
+            "restore it from a backup, or start afresh with another --workspace"
+        )
 
 
 def _bring_up_to_date(engine: Engine, workspace: Path) -> None:
