@@ -102,7 +102,7 @@ def test_every_commit_is_synced_and_memory_is_bounded(sqlite: SqliteStore) -> No
 
     with sqlite._transaction():
         assert (told("journal_mode"), told("synchronous"), told("foreign_keys")) == ("wal", 2, 1)
-        assert (told("cache_size"), told("temp_store")) == (-2048, 1)
+        assert (told("cache_size"), told("temp_store")) == (-1024, 1)
 
 
 def test_the_migrations_make_the_same_tables_as_a_new_store_has(sqlite: SqliteStore) -> None:

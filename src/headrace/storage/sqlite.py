@@ -28,7 +28,7 @@ from headrace.storage.staging import discard
 from headrace.storage.tables import SCHEMA_VERSION, metadata, stamp
 
 DATABASE = "headrace.db"
-CACHE_BYTES = 1 << 19
+CACHE_BYTES = 1 << 20
 """Page cache of the connection. Memory of the store is about this plus one group of entries, whatever its size."""
 
 _BUSY_TIMEOUT_MS = 10_000
