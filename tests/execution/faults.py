@@ -118,6 +118,14 @@ def _base_exception(job: Job) -> Any:
     raise GeneratorExit("not even an Exception")
 
 
+def _compute(job: Job) -> int:
+    """Takes so much time of a processor: the clock does not do it, as it would end a sleep."""
+    end_s = time.process_time() + job.argument
+    while time.process_time() < end_s:
+        pass
+    return job.n
+
+
 def _spin(job: Job) -> Any:
     while True:
         pass
@@ -160,6 +168,7 @@ FAULTS: dict[str, Callable[[Job], Any]] = {
     "segfault": _segfault,
     "signal": _kill,
     "spin": _spin,
+    "compute": _compute,
     "sleep": lambda job: time.sleep(job.argument) or job.n,
     "raise": _raise,
     "named": _named,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headrace.execution import Failure
+from headrace.execution import Failure, WorkerPool
 
 from . import faults
 from .faults import Job
@@ -172,3 +173,23 @@ def test_a_worker_that_is_answering_at_length_is_not_hanging(shared: SharedPool)
 
     run = shared.run_map(source(), window=4, deadline_s=0.25)
     assert [len(value) for value in run.values] == [8_000_000] * 4
+
+
+def test_time_in_which_everything_stood_still_counts_against_no_item() -> None:
+    async def go() -> list[Any]:
+        async with asyncio.timeout(30), WorkerPool.of(faults.work, workers=2) as pool:
+            pids = [worker.worker for worker in pool.statistics().workers]
+
+            def stand_still() -> None:  # Ctrl-Z and, later, fg
+                for pid in pids:
+                    os.kill(pid, signal.SIGSTOP)
+                time.sleep(4.5)
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+
+            asyncio.get_running_loop().call_later(0.3, stand_still)
+            jobs = [Job(0, "compute", 0.7), Job(1, "spin"), Job(2, "compute", 0.7)]
+            return [outcome async for outcome in pool.map(jobs, window=3, deadline_s=2.5)]
+
+    outcomes = asyncio.run(go())
+    assert [getattr(outcome, "code", "ok") for outcome in outcomes] == ["ok", "deadline", "ok"]

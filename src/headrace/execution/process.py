@@ -96,6 +96,7 @@ class WorkerProcess:
         self.start_error = ""
         self.progress_ns = monotonic_ns()
         self.answering_ns = 0
+        self._excused = (0, 0)
         self._received = bytearray()
         self._unsent: deque[bytes] = deque()
         self._writing = False
@@ -347,6 +348,14 @@ class WorkerProcess:
     def doing(self) -> Doing | None:
         """What it is on; of a worker that is gone, what it was on at its end."""
         return self._last_doing if self.state is WorkerState.GONE else self.page.doing()
+
+    def excuse(self, since_ns: int, lost_ns: int) -> None:
+        """Remembers time that does not count for what it has been on since then."""
+        self._excused = (since_ns, self.excused_ns(since_ns) + max(0, lost_ns))
+
+    def excused_ns(self, since_ns: int) -> int:
+        """The time that does not count for what it has been on since then."""
+        return self._excused[1] if self._excused[0] == since_ns else 0
 
     def set_ceiling(self, position: int) -> None:
         """It gives back, not begun, what starts beyond this position."""
