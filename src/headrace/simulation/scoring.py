@@ -15,11 +15,11 @@ from headrace.simulation.truth import Truth
 FIELDS: Final = ("merchant", "date", "total", "tax", "currency", "items")
 
 FLOORS: Final[Mapping[str, float]] = {
-    "merchant": 0.70,
+    "merchant": 0.80,
     "date": 0.90,
     "total": 0.90,
     "tax": 0.70,
-    "currency": 0.85,
+    "currency": 0.90,
     "items": 0.50,
 }
 """The least part of each field that must be read exactly for a run to count as good. Optical reading is not perfect, so
