@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 from typing import Any
 
@@ -22,12 +21,11 @@ from headrace.flow.testing import (
     assert_nothing_leaked,
     cancelled_at,
     outcome_of,
+    run_schedules,
     run_virtual,
     turns,
 )
 from headrace.flow.work import Batch, Work
-
-SCHEDULES = int(os.environ.get("HEADRACE_TEST_SCHEDULES", "600"))
 
 
 def test_an_item_holds_its_permit_until_its_work_ends() -> None:
@@ -432,8 +430,12 @@ async def _scenario(schedule: Schedule) -> None:
             assert s.depth == intake._claimed, f"a receiver sleeps beside an item: {s}"
         if s.waiting_senders:
             blocked = s.held == s.limit or s.depth + intake._reserved == s.capacity
-            assert blocked or s.tokens < 1 - 1e-6, f"a sender sleeps while there is room: {s}"
+            # Of what is due at one instant nobody comes first: the timer that wakes them may be the next to run.
+            woken = intake._timer is not None and intake._timer.when() <= intake._now() + 1e-6
+            assert blocked or woken or s.tokens < 1 - 1e-6, f"a sender sleeps while there is room: {s}"
             assert blocked or intake._timer is not None, f"a sender waits for a token and nobody will wake it: {s}"
+
+    schedule.watch = check
 
     async def produce() -> None:
         for _ in range(r.randint(1, 12)):
@@ -490,10 +492,9 @@ async def _scenario(schedule: Schedule) -> None:
     check()
 
 
+@pytest.mark.schedules
 def test_no_item_or_permit_is_lost_or_doubled_under_any_schedule() -> None:
-    for seed in range(SCHEDULES):
-        schedule = Schedule(seed, cancel_probability=(0.0, 0.02, 0.1)[seed % 3])
-        run_virtual(_scenario(schedule), schedule=schedule)
+    run_schedules(_scenario, 1200)
 
 
 class Door(RuleBasedStateMachine):

@@ -1,14 +1,13 @@
 """Thousands of seeded schedules: ready callbacks in random order, cancellations at random awaits.
 
-A failure names its seed; HEADRACE_TEST_SEED=<seed> runs that one alone. `script/soak` raises the number of schedules.
+A failure names its seed; HEADRACE_TEST_SEED=<seed> runs that one alone. `script/soak` runs a million.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -29,17 +28,20 @@ from headrace.flow import (
     Sender,
     channel,
 )
-from headrace.flow.testing import Deadlock, Schedule, assert_nothing_leaked, outcome_of, run_virtual, schedules, turns
+from headrace.flow.testing import (
+    Deadlock,
+    Livelock,
+    Schedule,
+    assert_nothing_leaked,
+    outcome_of,
+    run_schedules,
+    run_virtual,
+    schedules,
+    turns,
+)
 
-SCHEDULES = int(os.environ.get("HEADRACE_TEST_SCHEDULES", "600"))
 # What a strike or a deadline may do to a task of these scenarios; anything else is a fault.
 EXPECTED = (asyncio.CancelledError, Expired, Closed, Ended, TimeoutError)
-Scenario = Callable[[Schedule], Coroutine[Any, Any, None]]
-
-
-def run_schedules(scenario: Scenario, count: int = SCHEDULES) -> None:
-    for schedule in schedules(count):
-        run_virtual(scenario(schedule), schedule=schedule)
 
 
 def raise_unexpected(results: list[Any]) -> None:
@@ -148,8 +150,9 @@ async def _channel_scenario(schedule: Schedule) -> None:
     assert len(set(received)) == len(received)
 
 
+@pytest.mark.schedules
 def test_no_item_is_lost_or_doubled_and_nobody_sleeps_in_vain() -> None:
-    run_schedules(_channel_scenario, 2 * SCHEDULES)
+    run_schedules(_channel_scenario, 1200)
 
 
 async def _crowd_scenario(schedule: Schedule) -> None:
@@ -190,8 +193,9 @@ async def _crowd_scenario(schedule: Schedule) -> None:
     assert sorted(received) == sent
 
 
+@pytest.mark.schedules
 def test_a_crowd_of_receivers_is_served_in_every_step_whoever_of_them_goes_away() -> None:
-    run_schedules(_crowd_scenario)
+    run_schedules(_crowd_scenario, 1200)
 
 
 def test_what_a_watch_finds_ends_the_run_and_names_the_seed() -> None:
@@ -203,6 +207,68 @@ def test_what_a_watch_finds_ends_the_run_and_names_the_seed() -> None:
     with pytest.raises(pytest.fail.Exception, match="found") as found:
         run_virtual(main(schedule), schedule=schedule)
     assert "seed 3" in found.value.__notes__[0]
+
+
+def test_what_a_callback_raises_ends_the_run_and_names_the_seed() -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(1, pytest.fail, "found")  # any other loop would only log it
+        await asyncio.sleep(3600)
+
+    with pytest.raises(pytest.fail.Exception, match="found") as found:
+        run_virtual(main(), schedule=Schedule(3))
+    assert "seed 3" in found.value.__notes__[0]
+
+
+def test_a_run_that_goes_round_in_a_circle_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(_: Schedule) -> None:
+        while True:
+            await turns(1)
+
+    monkeypatch.setattr("headrace.flow.schedule._MOST_CALLBACKS", 1000)
+    with pytest.raises(Livelock, match="1000"):
+        run_schedules(main, 1)
+
+
+def test_the_environment_says_which_seeds_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADRACE_TEST_SEED", raising=False)
+    monkeypatch.delenv("HEADRACE_TEST_SHARE", raising=False)
+    monkeypatch.setenv("HEADRACE_TEST_SCHEDULES", "10")
+    assert [schedule.seed for schedule in schedules(3)] == list(range(10))
+    shares = []
+    for share in ("1/3", "2/3", "3/3"):
+        monkeypatch.setenv("HEADRACE_TEST_SHARE", share)
+        shares += [schedule.seed for schedule in schedules(3)]
+    assert sorted(shares) == list(range(10))
+    monkeypatch.setenv("HEADRACE_TEST_SEED", "77")
+    assert [(schedule.seed, schedule.cancel_probability) for schedule in schedules(3)] == [(77, 0.1)]
+
+
+def test_what_a_run_leaves_is_cancelled_and_its_generators_are_closed() -> None:
+    closed: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            for number in itertools.count():
+                yield number
+        finally:
+            await asyncio.sleep(1)
+            closed.append("generator")
+
+    async def sleep() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            closed.append("task")
+
+    async def main(_: Schedule) -> None:
+        asyncio.get_running_loop().create_task(sleep())
+        kept.append(numbers())
+        assert await anext(kept[0]) == 0
+        await asyncio.sleep(1)
+
+    kept: list[AsyncIterator[int]] = []
+    run_schedules(main, 1)
+    assert sorted(closed) == ["generator", "task"]
 
 
 async def _one_to_one_scenario(schedule: Schedule) -> None:
@@ -232,8 +298,9 @@ async def _one_to_one_scenario(schedule: Schedule) -> None:
     assert received == sent == list(range(len(sent)))
 
 
+@pytest.mark.schedules
 def test_one_sender_and_one_receiver_at_a_time_keep_the_order_under_any_cancellation() -> None:
-    run_schedules(_one_to_one_scenario)
+    run_schedules(_one_to_one_scenario, 1200)
 
 
 async def _permit_scenario(schedule: Schedule) -> None:
@@ -279,8 +346,9 @@ async def _permit_scenario(schedule: Schedule) -> None:
     assert (s.held, s.held_bytes) == (0, 0)
 
 
+@pytest.mark.schedules
 def test_no_permit_is_lost_or_doubled_and_nobody_sleeps_while_one_is_free() -> None:
-    run_schedules(_permit_scenario, 2 * SCHEDULES)
+    run_schedules(_permit_scenario, 1200)
 
 
 async def _k17_scenario(schedule: Schedule) -> None:
@@ -302,9 +370,10 @@ async def _use(task: asyncio.Task[Permit]) -> bool:
         return True
 
 
+@pytest.mark.schedules
 def test_k17_release_and_cancel_in_the_same_tick_in_all_orders() -> None:
     """K17: 1 permit, 3 waiters, release and cancel in the same tick: the next waiter runs, free + held = total."""
-    run_schedules(_k17_scenario, 200)
+    run_schedules(_k17_scenario, 1200)
 
 
 async def _rate_scenario(schedule: Schedule) -> None:
@@ -337,8 +406,9 @@ async def _rate_scenario(schedule: Schedule) -> None:
     assert s.wakeups <= s.granted + 2 * len(tasks) * 5  # no storm: an extra one only for who gave up
 
 
+@pytest.mark.schedules
 def test_a_rate_holds_in_every_window_and_strands_nobody() -> None:
-    run_schedules(_rate_scenario)
+    run_schedules(_rate_scenario, 1200)
 
 
 async def _gate_scenario(schedule: Schedule) -> None:
@@ -382,8 +452,9 @@ async def _gate_scenario(schedule: Schedule) -> None:
     assert gate.statistics().state is GateState.OPEN
 
 
+@pytest.mark.schedules
 def test_a_gate_lets_everybody_pass_in_the_end_and_nobody_waits_while_it_is_open() -> None:
-    run_schedules(_gate_scenario)
+    run_schedules(_gate_scenario, 1200)
 
 
 def test_a_seed_replays_the_same_run() -> None:
