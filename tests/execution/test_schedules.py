@@ -173,4 +173,4 @@ async def _ended(task: asyncio.Task[None]) -> BaseException | None:
 
 @pytest.mark.schedules
 def test_nothing_is_lost_or_doubled_in_any_schedule_of_replies_deaths_and_ends() -> None:
-    run_schedules(_map_scenario, 1200)
+    run_schedules(_map_scenario, 1500)
