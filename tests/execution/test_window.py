@@ -31,8 +31,9 @@ class Model:
         for item in range(self.admitted, self.admitted + 1 + pick % 3):
             weight = sum(map(self.weight, [*items, item]))
             fits = self.window.fits(weight) if self.inside or not items else weight <= (self.window.budget or weight)
-            if self.window.room > len(items) and fits:
-                items.append(item)
+            if not fits or self.window.room == len(items):
+                break
+            items.append(item)
         if not items:
             return
         self.admitted += len(items)

@@ -236,6 +236,7 @@ class MapResults(Generic[T, R]):
             if best is None:
                 # Replaced only when there is more to do: the last worker of a run is not started for nothing.
                 if spent is None or not self._has_more():
+                    self._hungry = spent is not None and not self._ended
                     break
                 self._pool.recycle(spent)
                 continue
