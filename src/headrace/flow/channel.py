@@ -29,6 +29,7 @@ from headrace.flow.gauges import Gauge
 from headrace.flow.sending import Sending, Slot, with_item
 from headrace.flow.slots import Slots
 from headrace.flow.threads import outcome_in_loop
+from headrace.flow.waiters import turn
 
 T = TypeVar("T")
 
@@ -87,6 +88,7 @@ class _NoWay:
 
     buffer = ()
     room = -1
+    credit = 0
 
 
 class Sender(_End[T]):
@@ -118,11 +120,29 @@ class Sender(_End[T]):
         if len(buffer) < s.room:  # nothing is special: room is negative when anything is
             buffer.append(item)
             return
+        if s.credit and (weight := s.weigh(item)) >= 0 and (total := s.weight + weight) <= s.weight_limit:
+            s.credit -= 1
+            buffer.append(item)
+            s.weights.append(weight)
+            s.weight = total
+            return
         s = self._slots
         if s.put(item, self._closed):
             return
         weight = 0 if s.weigh is None else s.weigh(item)
-        waiter = s.line_up(weight, deadline_s)
+        early = deadline_s is None and s.receivers_come()
+        if early:
+            s.step_back(1, weight)
+            try:
+                await turn()
+            except BaseException:
+                s.step_up(1, weight)
+                s.serve_senders()
+                raise
+            s.step_up(1, weight)
+            if s.put_first(item, weight):
+                return
+        waiter = s.line_up(weight, deadline_s, early)
         try:
             refusal = await waiter
         except CancelledError:
@@ -143,6 +163,11 @@ class Sender(_End[T]):
         buffer = s.buffer
         if len(buffer) < s.room:
             buffer.append(item)
+        elif s.credit and (weight := s.weigh(item)) >= 0 and (total := s.weight + weight) <= s.weight_limit:
+            s.credit -= 1
+            buffer.append(item)
+            s.weights.append(weight)
+            s.weight = total
         elif not self._slots.put(item, self._closed):
             raise Full("the channel can take no more now", item=item)
 
@@ -255,7 +280,19 @@ class Receiver(_End[T]):
             return buffer.popleft()
         if len(buffer) > s.claimed + s.wanted:
             return s.take()
-        waiter = s.line_up_for(1)
+        early = s.owed > 0 and not s.receivers_waiting  # a sender is about to run, and nobody is before
+        if early:
+            s.step_back_for(1)
+            try:
+                await turn()
+            except BaseException:
+                s.step_up_for(1)
+                s.serve_receivers()
+                raise
+            s.step_up_for(1)
+            if len(buffer) > s.claimed:
+                return s.take()
+        waiter = s.line_up_for(1, early)
         try:
             refusal = await waiter
         except CancelledError:
@@ -320,7 +357,19 @@ class Receiver(_End[T]):
         if items:
             return items
         ask = min(max_items, s.capacity or 1)
-        waiter = s.line_up_for(ask)
+        early = s.owed > 0 and not s.receivers_waiting
+        if early:
+            s.step_back_for(ask)
+            try:
+                await turn()
+            except BaseException:
+                s.step_up_for(ask)
+                s.serve_receivers()
+                raise
+            s.step_up_for(ask)
+            if (there := len(s.buffer) - s.claimed) > 0:
+                return s.pop_many(min(max_items, there))
+        waiter = s.line_up_for(ask, early)
         try:
             refusal = await waiter
         except CancelledError:

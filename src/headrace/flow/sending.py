@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.flow.errors import Closed, Refusal
+from headrace.flow.waiters import turn
 
 if TYPE_CHECKING:
     from headrace.flow.channel import Sender
@@ -59,8 +60,22 @@ class Sending(Coroutine[Any, Any, int], Generic[T]):
         try:
             while not self._put_now():
                 left_s = None if give_up_at is None else give_up_at - s.loop.time()
-                need = BatchRoom(len(items) - self.accepted) if s.plain else s.weight_of(items[self.accepted])
-                await s.senders_line.outcome(s.line_up(need, left_s), need)
+                left = len(items) - self.accepted
+                early = left_s is None and s.plain and s.receivers_come()
+                if early:
+                    s.step_back(left, 0)
+                    try:
+                        await turn()
+                    except BaseException:
+                        s.step_up(left, 0)
+                        s.serve_senders()
+                        raise
+                    s.step_up(left, 0)
+                    if count := s.extend_first(items[self.accepted :] if self.accepted else items):
+                        self.accepted += count
+                        continue
+                need = BatchRoom(left) if s.plain else s.weight_of(items[self.accepted])
+                await s.senders_line.outcome(s.line_up(need, left_s, early), need)
                 self._fill(need)
         except Refusal as refusal:
             raise with_item(refusal, items[self.accepted :]) from None

@@ -43,43 +43,49 @@ Room: TypeAlias = "int | BatchRoom"  # a sender of one item waits for a slot of 
 class Slots(Generic[T]):
     """The shared inside of a channel. Its ends read it; only its methods change it, but for the ends' fast paths.
 
-    `room` and `promised` make those fast paths possible: an item may simply be appended while there are fewer than
-    `room`, and popped (and counted as `taken`) while there are more than `promised`. Where more is to be done (someone
-    waits, things are weighed, the channel is closed, the stamp is old) no number of items meets that. `weighed_room` is
-    `room` for a channel that weighs. Every change that could make them too generous switches the fast path off at once;
-    `settle` switches it on again.
+    `room`, `credit` and `promised` make those fast paths possible: an item may simply be appended while there are fewer
+    than `room`, or, where things are weighed, against one `credit` each; and popped (and counted as `taken`) while there
+    are more than `promised`. Where more is to be done (someone waits, the channel is closed, the stamp is old) there is
+    no credit, and no number of items meets the others. Every change that could make them too generous switches the fast
+    path off at once; `settle` switches it on again.
     """
 
     __slots__ = (
         "_fresh",
         "_gauge",
         "_no_context",
-        "_weights",
+        "_weighed_out",
         "buffer",
         "capacity",
         "claimed",
         "closed",
+        "credit",
         "loop",
+        "owed",
+        "owed_weight",
         "plain",
         "promised",
         "receivers",
         "receivers_line",
+        "receivers_stepping",
         "receivers_waiting",
         "reserved",
         "reserved_weight",
         "room",
         "senders",
         "senders_line",
+        "senders_stepping",
         "senders_waiting",
         "stamps",
         "taken",
         "threads",
         "wanted",
         "weigh",
-        "weighed_room",
+        "weighed",
         "weight",
         "weight_capacity",
         "weight_limit",
+        "weights",
     )
 
     def __init__(
@@ -95,16 +101,23 @@ class Slots(Generic[T]):
         self.weight_limit = sys.maxsize if weight_capacity is None else weight_capacity
         self.buffer: deque[T] = deque()
         self.taken = 0  # items ever received: the number of the first in the buffer
-        self._weights: deque[int] = deque()  # of the items in `buffer`, when they are weighed
+        # Of the items in `buffer`, when they are weighed, and of those that were taken since `settle_weights`, which is
+        # called before more than `capacity` others can have come.
+        self.weights: deque[int] = deque()
+        self._weighed_out = 0  # of the `taken`, those whose weights are settled
         self.weigh = weigh
         self._gauge = gauge
         self.loop = asyncio.get_running_loop()
         self._no_context = Context()
         self.stamps = Stamps((clock or LoopClock(self.loop)).now)
         self._fresh = False  # whether what comes in now may share the last stamp
-        self.weight = 0  # of what is in, and of what is reserved
+        self.weight = 0  # of what is in, of what is reserved, and of what is not settled
         self.reserved = 0
         self.reserved_weight = 0
+        self.owed = 0  # of the reserved slots, those for senders who step back: there when receivers make room
+        self.owed_weight = 0
+        self.senders_stepping = 0
+        self.receivers_stepping = 0
         self.claimed = 0
         self.wanted = 0
         self.closed = False
@@ -116,8 +129,9 @@ class Slots(Generic[T]):
         self.receivers_waiting = self.receivers_line.waiting
         self.threads: ThreadDoor[T] = ThreadDoor(self, self.loop)
         self.plain = capacity > 0 and weigh is None and gauge is None
+        self.weighed = capacity > 0 and weigh is not None and gauge is None
         self.room = -1
-        self.weighed_room = -1
+        self.credit = 0
         self.promised = sys.maxsize
         self.settle()
 
@@ -147,13 +161,6 @@ class Slots(Generic[T]):
                 return False  # it is open, and nothing is special but that
         else:
             weight = weigh(item)
-            if len(self.buffer) < self.weighed_room and not sender_closed and weight >= 0:
-                total = self.weight + weight
-                if total <= self.weight_limit:
-                    self.buffer.append(item)
-                    self._weights.append(weight)
-                    self.weight = total
-                    return True
             if weight < 0:
                 raise ValueError(f"an item cannot weigh {weight}")
         if self.closed or sender_closed:
@@ -176,7 +183,7 @@ class Slots(Generic[T]):
         free = self.capacity - self.reserved - len(self.buffer)
         if free < wish and self.threads.spare and self.threads.reclaim():
             free = self.capacity - self.reserved - len(self.buffer)
-        return min(wish, free)
+        return max(0, min(wish, free))  # less than none is free while slots are kept for somebody
 
     def admit_now(self, weight: int, sender_closed: bool = False) -> bool:
         """Reserves a slot if there is one and nobody waits for it. Raises Closed when no more comes in."""
@@ -186,11 +193,64 @@ class Slots(Generic[T]):
             return False
         return self._admit(weight) or (self.threads.reclaim() and self._admit(weight))
 
-    def line_up(self, need: Room, deadline_s: float | None = None) -> Waiter:
-        """A place in the line of senders."""
-        waiter = self.senders_line.join(need, deadline_s)
+    def receivers_come(self) -> bool:
+        """Whether a sender who finds no room had better step back: receivers are about to run, nobody is before him."""
+        return (self.claimed > 0 or self.wanted > 0) and self.capacity > 0 and not self.senders_waiting
+
+    def step_back(self, count: int, weight: int) -> None:
+        """A sender looks again after a turn; the next slots to come free are kept for it until then."""
+        self.senders_stepping += 1
+        self.reserved += count
+        self.owed += count
+        if weight:
+            self.reserved_weight += weight
+            self.owed_weight += weight
+            self.weight += weight
+        self.room -= count  # exact, or too low; nothing needs it to be more than -1
+        self.credit = 0
+
+    def step_up(self, count: int, weight: int) -> None:
+        """It is back, and takes what there is."""
+        self.senders_stepping -= 1
+        self.reserved -= count
+        self.owed -= count
+        if weight:
+            self.reserved_weight -= weight
+            self.owed_weight -= weight
+            self.weight -= weight
+
+    def put_first(self, item: T, weight: int) -> bool:
+        """As `put`, for a sender that stepped back: those who wait came later."""
+        if self.closed:
+            raise Closed("the channel is closed", item=item)
+        if not self._fits(weight):
+            return False
+        self.reserved += 1
+        self.fill(item, 0, weight)
+        return True
+
+    def extend_first(self, items: Sequence[T]) -> int:
+        """The same for a batch without weights; how many of it are in."""
+        if self.closed:
+            raise Closed("the channel is closed")
+        free = self.capacity - self.reserved - len(self.buffer)
+        if free <= 0:
+            return 0
+        self.extend(items if free >= len(items) else items[:free])
+        return min(free, len(items))
+
+    def serve_senders(self) -> None:
+        """What was kept for somebody is free."""
+        self.senders_line.advance()
+        self.settle()
+
+    def line_up(self, need: Room, deadline_s: float | None = None, early: bool = False) -> Waiter:
+        """A place in the line of senders; before those who came later than one that stepped back."""
+        waiter = self.senders_line.join_early(need) if early else self.senders_line.join(need, deadline_s)
         self.promised = sys.maxsize
-        self.weighed_room = -1
+        self.credit = 0
+        if early:  # what was kept for it may be enough for one before it
+            self.senders_line.advance()
         if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
             self.receivers_line.advance()
         return waiter
@@ -207,7 +267,7 @@ class Slots(Generic[T]):
             self._stamp()
         self.buffer.append(item)
         if self.weigh is not None:
-            self._weights.append(weight)
+            self.weights.append(weight)
             self.weight += weight
         if self.receivers_waiting:
             self.receivers_line.advance(1)
@@ -228,8 +288,7 @@ class Slots(Generic[T]):
     def unreserve(self, need: Room) -> None:
         """Gives room back that will not be filled."""
         self._unadmit(need)
-        self.senders_line.advance()
-        self.settle()
+        self.serve_senders()
 
     def unreserve_soon(self, weight: int) -> None:
         """The same for a slot that was forgotten: the collector may run in any thread and in the midst of our code."""
@@ -249,7 +308,7 @@ class Slots(Generic[T]):
         elif used - self.claimed >= len(self.receivers_line):
             return False  # rendezvous: as many slots as there are receivers waiting for an item
         # `used` is 0 for the head of an empty channel: it gets in whatever it weighs, else nothing ever would.
-        return not used or self.weight + weight <= self.weight_limit
+        return not used or self.settled_weight() + weight <= self.weight_limit
 
     def _admit(self, need: Room) -> bool:
         if self.plain:
@@ -269,7 +328,7 @@ class Slots(Generic[T]):
         self.reserved += 1
         self.reserved_weight += need
         self.weight += need
-        self.weighed_room = -1
+        self.credit = 0
         return True
 
     def _unadmit(self, need: Room) -> None:
@@ -291,7 +350,16 @@ class Slots(Generic[T]):
 
     def shut_fast_ways(self) -> None:
         """Until something settles."""
-        self.room = self.weighed_room = -1
+        self.room = -1
+        self.credit = 0
+
+    def settled_weight(self) -> int:
+        """The weight of what is in and reserved. Taking items leaves their weights here, for it is cheaper in bulk."""
+        gone = self.taken - self._weighed_out
+        if gone and self.weigh is not None:
+            self.weight -= sum(starmap(self.weights.popleft, repeat((), gone)))
+            self._weighed_out = self.taken
+        return self.weight
 
     def _stamp(self) -> None:
         self.loop.call_later(STAMP_S, self._stamp_is_old, context=self._no_context)
@@ -304,12 +372,28 @@ class Slots(Generic[T]):
 
     # Going out
 
-    def line_up_for(self, ask: Ask) -> Waiter:
-        """A place in the line of receivers. Raises Ended when nothing will come."""
+    def step_back_for(self, ask: int) -> None:
+        """A receiver looks again after a turn; what comes until then is kept for it, up to `ask`."""
+        self.receivers_stepping += 1
+        self.wanted += ask
+        self.promised = sys.maxsize
+
+    def step_up_for(self, ask: int) -> None:
+        """It is back, and takes what there is."""
+        self.receivers_stepping -= 1
+        self.wanted -= ask
+
+    def serve_receivers(self) -> None:
+        """What was kept for somebody is free."""
+        self.receivers_line.advance()
+        self.settle()
+
+    def line_up_for(self, ask: Ask, early: bool = False) -> Waiter:
+        """A place in the line of receivers, see `line_up`. Raises Ended when nothing will come."""
         if self.closed and not self.buffer:
             raise Ended
-        waiter = self.receivers_line.join(ask)
-        self.room = self.weighed_room = -1
+        waiter = self.receivers_line.join_early(ask) if early else self.receivers_line.join(ask)
+        self.shut_fast_ways()
         if not self.capacity:
             self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
         return waiter
@@ -318,10 +402,6 @@ class Slots(Generic[T]):
         """Takes the next item; the caller has seen that it may."""
         self.taken += 1
         item = self.buffer.popleft()
-        if self.weigh is not None:
-            self.weight -= self._weights.popleft()
-            if self.weighed_room >= 0:  # nothing is special
-                return item
         self._popped()
         return item
 
@@ -334,8 +414,6 @@ class Slots(Generic[T]):
         self.claimed -= 1
         self.taken += 1
         item = self.buffer.popleft()
-        if self.weigh is not None:
-            self.weight -= self._weights.popleft()
         self._popped()
         return item
 
@@ -383,8 +461,6 @@ class Slots(Generic[T]):
             buffer.clear()
         else:
             items = list(starmap(buffer.popleft, repeat((), count)))
-        if self.weigh is not None:
-            self.weight -= sum(starmap(self._weights.popleft, repeat((), count)))
         self._popped(count)
         return items
 
@@ -421,11 +497,16 @@ class Slots(Generic[T]):
                 self.room = self.capacity - self.reserved
                 if self.receivers_waiting and promised < self.room:
                     self.room = promised
+        elif self.weighed:
+            self.settled_weight()
+            promised = self.claimed + self.wanted
+            self.promised = sys.maxsize if self.senders_waiting else promised
+            if self.closed or not self._fresh or self.senders_waiting:
+                self.credit = 0
+            else:
+                room = self.capacity - self.reserved
+                if self.receivers_waiting and promised < room:
+                    room = promised
+                self.credit = max(0, room - len(self.buffer))
         elif self._gauge is not None:
             self._gauge.set(len(self.buffer))
-        elif self.closed or not self._fresh or self.senders_waiting:
-            self.weighed_room = -1
-        else:
-            self.weighed_room = self.capacity - self.reserved
-            if self.receivers_waiting and (promised := self.claimed + self.wanted) < self.weighed_room:
-                self.weighed_room = promised
