@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import types
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import Context
 from itertools import repeat, starmap
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
@@ -44,8 +45,8 @@ class Slots(Generic[T]):
     """The shared inside of a channel. Its ends read it; only its methods change it, but for the ends' fast paths.
 
     `room`, `credit` and `promised` make those fast paths possible: an item may simply be appended while there are fewer
-    than `room`, or, where things are weighed, against one `credit` each; and popped (and counted as `taken`) while there
-    are more than `promised`. Where more is to be done (someone waits, the channel is closed, the stamp is old) there is
+    than `room`, or, where things are weighed, against one `credit` each; and popped (and counted as `taken`) while
+    there are more than `promised`. Where more is to be done (someone waits, the channel is closed, the stamp is old) there is
     no credit, and no number of items meets the others. Every change that could make them too generous switches the fast
     path off at once; `settle` switches it on again.
     """
@@ -72,6 +73,7 @@ class Slots(Generic[T]):
         "reserved",
         "reserved_weight",
         "room",
+        "scale",
         "senders",
         "senders_line",
         "senders_stepping",
@@ -106,6 +108,7 @@ class Slots(Generic[T]):
         self.weights: deque[int] = deque()
         self._weighed_out = 0  # of the `taken`, those whose weights are settled
         self.weigh = weigh
+        self.scale: Callable[[T], int] = weigh or (lambda _: 0)  # the same, for where it is there for sure
         self._gauge = gauge
         self.loop = asyncio.get_running_loop()
         self._no_context = Context()
@@ -174,16 +177,15 @@ class Slots(Generic[T]):
         self.fill(item, 0, weight)
         return True
 
-    def free_for(self, wish: int, sender_closed: bool) -> int:
-        """How many weightless items may be put in now, at most `wish`. Raises Closed when no more comes in."""
+    def put_many(self, items: Sequence[T], sender_closed: bool) -> int:
+        """Puts in as many weightless items as there is room for; how many. Raises Closed when no more comes in."""
         if self.closed or sender_closed:
             raise Closed("the channel is closed" if self.closed else "this sender was closed")
         if self.senders_waiting:
             return 0
-        free = self.capacity - self.reserved - len(self.buffer)
-        if free < wish and self.threads.spare and self.threads.reclaim():
-            free = self.capacity - self.reserved - len(self.buffer)
-        return max(0, min(wish, free))  # less than none is free while slots are kept for somebody
+        if self.threads.spare and len(items) > self.capacity - self.reserved - len(self.buffer):
+            self.threads.reclaim()
+        return self.put_many_first(items)
 
     def admit_now(self, weight: int, sender_closed: bool = False) -> bool:
         """Reserves a slot if there is one and nobody waits for it. Raises Closed when no more comes in."""
@@ -197,8 +199,9 @@ class Slots(Generic[T]):
         """Whether a sender who finds no room had better step back: receivers are about to run, nobody is before him."""
         return (self.claimed > 0 or self.wanted > 0) and self.capacity > 0 and not self.senders_waiting
 
-    def step_back(self, count: int, weight: int) -> None:
-        """A sender looks again after a turn; the next slots to come free are kept for it until then."""
+    @types.coroutine
+    def step_back(self, count: int, weight: int) -> Generator[None, None, None]:
+        """Lets receivers run before a sender looks again; the next slots to come free are kept for it until then."""
         self.senders_stepping += 1
         self.reserved += count
         self.owed += count
@@ -206,18 +209,22 @@ class Slots(Generic[T]):
             self.reserved_weight += weight
             self.owed_weight += weight
             self.weight += weight
-        self.room -= count  # exact, or too low; nothing needs it to be more than -1
+        self.room -= count  # exact, or too low
         self.credit = 0
-
-    def step_up(self, count: int, weight: int) -> None:
-        """It is back, and takes what there is."""
-        self.senders_stepping -= 1
-        self.reserved -= count
-        self.owed -= count
-        if weight:
-            self.reserved_weight -= weight
-            self.owed_weight -= weight
-            self.weight -= weight
+        back = False
+        try:
+            yield
+            back = True
+        finally:
+            self.senders_stepping -= 1
+            self.reserved -= count
+            self.owed -= count
+            if weight:
+                self.reserved_weight -= weight
+                self.owed_weight -= weight
+                self.weight -= weight
+            if not back:
+                self.serve_senders()
 
     def put_first(self, item: T, weight: int) -> bool:
         """As `put`, for a sender that stepped back: those who wait came later."""
@@ -229,15 +236,17 @@ class Slots(Generic[T]):
         self.fill(item, 0, weight)
         return True
 
-    def extend_first(self, items: Sequence[T]) -> int:
-        """The same for a batch without weights; how many of it are in."""
+    def put_many_first(self, items: Sequence[T]) -> int:
+        """As `put_many`, for a sender that stepped back, or is the first anyway."""
         if self.closed:
             raise Closed("the channel is closed")
         free = self.capacity - self.reserved - len(self.buffer)
         if free <= 0:
             return 0
-        self.extend(items if free >= len(items) else items[:free])
-        return min(free, len(items))
+        if free < len(items):
+            items = items[:free]
+        self.extend(items)
+        return len(items)
 
     def serve_senders(self) -> None:
         """What was kept for somebody is free."""
@@ -372,21 +381,22 @@ class Slots(Generic[T]):
 
     # Going out
 
-    def step_back_for(self, ask: int) -> None:
-        """A receiver looks again after a turn; what comes until then is kept for it, up to `ask`."""
+    @types.coroutine
+    def step_back_for(self, ask: int) -> Generator[None, None, None]:
+        """Lets senders run before a receiver looks again; what comes until then is kept for it, up to `ask`."""
         self.receivers_stepping += 1
         self.wanted += ask
         self.promised = sys.maxsize
-
-    def step_up_for(self, ask: int) -> None:
-        """It is back, and takes what there is."""
-        self.receivers_stepping -= 1
-        self.wanted -= ask
-
-    def serve_receivers(self) -> None:
-        """What was kept for somebody is free."""
-        self.receivers_line.advance()
-        self.settle()
+        back = False
+        try:
+            yield
+            back = True
+        finally:
+            self.receivers_stepping -= 1
+            self.wanted -= ask
+            if not back:
+                self.receivers_line.advance()
+                self.settle()
 
     def line_up_for(self, ask: Ask, early: bool = False) -> Waiter:
         """A place in the line of receivers, see `line_up`. Raises Ended when nothing will come."""
@@ -416,14 +426,6 @@ class Slots(Generic[T]):
         item = self.buffer.popleft()
         self._popped()
         return item
-
-    def take_many(self, max_items: int) -> list[T]:
-        """Takes up to `max_items` that are there and nobody else's; none when there are none."""
-        buffer = self.buffer
-        free = len(buffer) - self.claimed - self.wanted
-        if free <= 0:
-            return []
-        return self.pop_many(min(max_items, free))
 
     def take_granted(self, ask: int, max_items: int) -> list[T]:
         """Takes what a receiver of many was granted, and what has come since."""
@@ -461,7 +463,10 @@ class Slots(Generic[T]):
             buffer.clear()
         else:
             items = list(starmap(buffer.popleft, repeat((), count)))
-        self._popped(count)
+        if self.senders_waiting or self.receivers_waiting or self.closed or not self.plain:
+            self._popped(count)
+        else:  # all that `settle` would do
+            self.promised = self.claimed + self.wanted
         return items
 
     def _popped(self, count: int = 1) -> None:

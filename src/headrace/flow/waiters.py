@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import types
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -28,16 +27,6 @@ Waiter: TypeAlias = "asyncio.Future[Callable[[], Exception] | None]"
 
 # Below this many places given up, sweeping is not worth its call.
 _SWEEP_FROM = 16
-
-
-@types.coroutine
-def turn() -> Generator[None, None, None]:
-    """Lets everything run that is ready to, once; a tenth of the price of waiting in a line and being woken.
-
-    Worth it for whoever would have to wait and knows that those he waits for are about to run. What becomes free in
-    between must be kept for him; he then looks again, and lines up (`join_early`) if it was not enough.
-    """
-    yield
 
 
 class WaitLine(Generic[Need]):
@@ -109,7 +98,7 @@ class WaitLine(Generic[Need]):
         return waiter
 
     def join_early(self, need: Need) -> Waiter:
-        """Takes the place of one who came when nobody waited, and looked again before he lined up: see `turn`.
+        """Takes the place of one who came when nobody waited, and let others run before he lined up.
 
         That is before everybody who lined up in the meantime, but for others like him who took theirs first.
         """
