@@ -1,7 +1,7 @@
 """Runs the seeded schedules of all parts, a million by default, on all cores. Called by `script/soak`.
 
-Whatever test reads HEADRACE_TEST_SCHEDULES takes part; a test must multiply by it, so that two short runs tell how many
-schedules there are to one unit of it. A schedule counts when its virtual loop is made.
+Every test that is marked `schedules` takes part with as many seeds as every other; each core runs its share of the
+seeds of each. The first that fails ends it.
 """
 
 from __future__ import annotations
@@ -10,103 +10,69 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-VARIABLE = "HEADRACE_TEST_SCHEDULES"
-PROBES = (30, 60)
+# Only the files that have such a test: collecting the others takes longer than a short campaign.
+FILES = [str(path) for path in sorted(ROOT.glob("tests/*/test_*.py")) if "pytest.mark.schedules" in path.read_text()]
+OPTIONS = ["-q", "-x", "-m", "schedules", "-p", "no:cacheprovider", "-o", "timeout=0"]
+PYTEST = [sys.executable, "-m", "pytest", *OPTIONS, *FILES]
+LINE = re.compile(r"^schedules: (\d+) in ([\d.]+) s of (.+)$", re.MULTILINE)
 
 
-class Count:
-    """The part that runs inside of pytest: counts the loops that run under a schedule."""
-
-    def __init__(self) -> None:
-        from headrace.flow import testing
-
-        self.schedules = 0
-        make = testing.VirtualLoop.__init__
-
-        def counted(loop: testing.VirtualLoop, schedule: testing.Schedule | None = None) -> None:
-            self.schedules += schedule is not None
-            make(loop, schedule)
-
-        testing.VirtualLoop.__init__ = counted  # type: ignore[method-assign]
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.line(f"schedules: {self.schedules}")
+def tests_that_take_part() -> int:
+    done = subprocess.run([*PYTEST, "--collect-only"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return sum("::" in line for line in done.stdout.splitlines())
 
 
-class Result(NamedTuple):
-    """What came of one file; `output` is empty unless it failed."""
+class Share:
+    """One process with its share of the seeds. Its output goes to a file: a pipe that nobody reads would fill up."""
 
-    schedules: int
-    took_s: float
-    output: str
+    def __init__(self, share: int, shares: int, count: int) -> None:
+        environment = {**os.environ, "HEADRACE_TEST_SCHEDULES": str(count), "HEADRACE_TEST_SHARE": f"{share}/{shares}"}
+        environment.pop("HEADRACE_TEST_SEED", None)
+        self._output = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed with its share
+        self.process = subprocess.Popen(
+            PYTEST, cwd=ROOT, env=environment, stdout=self._output, stderr=subprocess.STDOUT, text=True
+        )
 
-
-def run(path: str, unit: int) -> Result:
-    began = time.monotonic()
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0"]
-    done = subprocess.run(
-        [sys.executable, __file__, "--inside", path, *options],
-        cwd=ROOT,
-        env={**os.environ, VARIABLE: str(unit)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = re.search(r"schedules: (\d+)", done.stdout)
-    output = "" if done.returncode == 0 else done.stdout + done.stderr
-    return Result(int(found[1]) if found else 0, time.monotonic() - began, output)
-
-
-def how_to_replay(output: str) -> str:
-    seeds = re.findall(r"schedule seed (\d+)", output)
-    tests = re.findall(r"^FAILED ([^\s\[]+)", output, re.MULTILINE)
-    if not (seeds and tests):
-        return "no seed was named: see the output above"
-    seed = int(seeds[-1])
-    # A test that does not know HEADRACE_TEST_SEED yet runs up to the seed instead.
-    return f"seed {seed} failed; replay: HEADRACE_TEST_SEED={seed} {VARIABLE}={seed + 1} pytest '{tests[-1]}'"
-
-
-def failures_in(results: dict[str, Result]) -> bool:
-    failed = [result.output for result in results.values() if result.output]
-    for output in failed:
-        print(output, how_to_replay(output), sep="\n")
-    return bool(failed)
+    def output(self) -> str:
+        self._output.seek(0)
+        return self._output.read()
 
 
 def main(total: int) -> int:
-    paths = [
-        str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/*/test_*.py")) if VARIABLE in path.read_text()
-    ]
     began = time.monotonic()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-
-        def run_all(unit: int) -> dict[str, Result]:
-            return dict(zip(paths, pool.map(lambda path: run(path, unit), paths), strict=True))
-
-        short, longer = (run_all(unit) for unit in PROBES)
-        if failures_in(short) or failures_in(longer):
-            return 1
-        grown = sum(longer[path].schedules - short[path].schedules for path in paths)
-        unit = int(total * (PROBES[1] - PROBES[0]) / grown) + 1
-        print(f"{len(paths)} files, {VARIABLE}={unit}", flush=True)
-        paths.sort(key=lambda path: -longer[path].took_s)  # the longest first, so that no core is idle in the end
-        results = run_all(unit)
-    for path, result in results.items():
-        print(f"{path:48} {result.schedules:>10,} schedules {'FAILED' if result.output else 'ok'}")
-    print(f"{sum(result.schedules for result in results.values()):,} schedules in {time.monotonic() - began:.0f} s")
-    return int(failures_in(results))
+    tests, shares = tests_that_take_part(), os.cpu_count() or 1
+    count = -(-total // tests)
+    print(f"{tests} tests x {count:,} seeds on {shares} cores", flush=True)
+    running = [Share(share, shares, count) for share in range(1, shares + 1)]
+    failed, made, took_s = "", defaultdict[str, int](int), defaultdict[str, float](float)
+    while running and not failed:
+        share = next((share for share in running if share.process.poll() is not None), None)
+        if share is None:
+            time.sleep(0.2)
+            continue
+        running.remove(share)
+        output = share.output()
+        for schedules, seconds, test in LINE.findall(output):
+            made[test] += int(schedules)
+            took_s[test] += float(seconds)
+        failed = output if share.process.returncode else ""
+    for share in running:  # one has failed: the others need not go on
+        share.process.terminate()
+        share.process.wait()
+    for test in made:
+        print(f"{made[test]:>10,} schedules {made[test] / max(took_s[test], 0.1):>7,.0f} per s  {test}")
+    seconds = time.monotonic() - began
+    print(f"{sum(made.values()):,} schedules in {seconds:.0f} s, {sum(made.values()) / seconds:,.0f} per s")
+    if failed:
+        print(failed)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--inside"]:
-        sys.exit(pytest.main(sys.argv[2:], plugins=[Count()]))
     sys.exit(main(int(sys.argv[1].replace(",", "").replace("_", "")) if len(sys.argv) > 1 else 1_000_000))

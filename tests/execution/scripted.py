@@ -12,6 +12,8 @@ from collections import Counter, deque
 from time import monotonic_ns
 from typing import Any
 
+from headrace.execution.options import MapOptions
+from headrace.execution.ordered import MapResults
 from headrace.execution.outcome import DEADLINE, EXCEPTION, UNPICKLABLE_RESULT, WORKER_LOST, Raised
 from headrace.execution.process import End, Frame, Reply, WorkerProcess
 from headrace.execution.wire import NO_CEILING, Doing, Kind
@@ -96,8 +98,8 @@ class ScriptedWorker:
                 return
             self._doing = None
             assert self.in_flight.popleft() is frame
-            if self.pool.map is not None:
-                self.pool.map.on_replies(self, [reply])
+            if self.pool.attached is not None:
+                self.pool.attached.on_replies(self, [reply])
 
     async def _run(self, frame: Frame, items: list[int]) -> Reply | None:
         script = self.pool.script
@@ -150,7 +152,7 @@ class ScriptedPool:
         self._quota = quota
         self._pids = 0
         self.live: list[Any] = []
-        self.map: Any = None
+        self.attached: Any = None
         self.closed = False
         for _ in range(workers):
             self._spawn()
@@ -161,14 +163,17 @@ class ScriptedPool:
         self._pids += 1
         worker = ScriptedWorker(self, self._pids, self._quota)
         self.live.append(worker)
-        if self.map is not None:
-            self.map.fill()
+        if self.attached is not None:
+            self.attached.fill()
+
+    def map(self, source: Any, **options: Any) -> MapResults[Any, Any]:
+        return MapResults(self, source, MapOptions(**options))  # type: ignore[arg-type]
 
     async def attach(self, results: Any) -> None:
-        self.map = results
+        self.attached = results
 
     def detach(self, results: Any) -> None:
-        self.map = None
+        self.attached = None
         for worker in self.live:
             worker.set_ceiling(NO_CEILING)
 
@@ -181,8 +186,8 @@ class ScriptedPool:
 
     def on_exit(self, worker: ScriptedWorker, end: End) -> None:
         self.live.remove(worker)
-        if self.map is not None:
-            self.map.on_lost(worker, end)
+        if self.attached is not None:
+            self.attached.on_lost(worker, end)
         asyncio.get_running_loop().call_later(self.script.choose.choice([0.0, 0.3]), self._spawn)
 
     async def close(self) -> None:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import pytest
+
 from headrace.execution.options import MapOptions
 from headrace.execution.ordered import MapResults
 from headrace.execution.outcome import WORKER_LOST, Failure, Success
-from headrace.flow.testing import Schedule, assert_nothing_leaked, run_virtual, schedules
+from headrace.flow.testing import Schedule, assert_nothing_leaked, run_schedules
 
 from .scripted import FATES, Script, ScriptedPool
-
-SCHEDULES = int(os.environ.get("HEADRACE_TEST_SCHEDULES", "600"))
 
 
 def weigh(item: int) -> int:
@@ -172,6 +171,6 @@ async def _ended(task: asyncio.Task[None]) -> BaseException | None:
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
+@pytest.mark.schedules
 def test_nothing_is_lost_or_doubled_in_any_schedule_of_replies_deaths_and_ends() -> None:
-    for schedule in schedules(SCHEDULES):
-        run_virtual(_map_scenario(schedule), schedule=schedule)
+    run_schedules(_map_scenario, 1500)

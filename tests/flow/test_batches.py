@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.flow import Closed, Expired, Receiver, Sender, Sending, channel
-from headrace.flow.testing import Schedule, assert_nothing_leaked, cancelled_at, run_virtual, turns
+from headrace.flow.testing import Schedule, assert_nothing_leaked, cancelled_at, run_schedules, run_virtual, turns
 
 Ends = tuple[Sender[Any], Receiver[Any]]
 KINDS = ["plain", "weighed", "rendezvous"]
@@ -172,6 +172,4 @@ def test_a_woken_receiver_of_many_that_is_cancelled_leaves_the_burst_to_those_be
         results = await asyncio.gather(*others, return_exceptions=True)
         assert sorted(taken + [r for r in results if isinstance(r, int)]) == [0, 1, 2]  # who runs first, takes first
 
-    for seed in range(50):
-        schedule = Schedule(seed)
-        run_virtual(main(schedule), schedule=schedule)
+    run_schedules(main, 50, [0.0])

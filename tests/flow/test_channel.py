@@ -12,7 +12,7 @@ import pytest
 
 from headrace.flow import Closed, Empty, Ended, Expired, Full, Gauge, Receiver, Sender, channel
 from headrace.flow.ages import STAMP_S
-from headrace.flow.testing import Schedule, assert_nothing_leaked, run_virtual, turns
+from headrace.flow.testing import Schedule, assert_nothing_leaked, run_schedules, run_virtual, turns
 
 Ends = tuple[Sender[Any], Receiver[Any]]
 
@@ -61,8 +61,7 @@ def test_k26_a_bound_of_five_accepts_exactly_five_of_fifty_offers_and_tells_the_
         sender.close()
         assert sorted(refused + await drain(receiver)) == list(range(50))
 
-    for seed in range(20):
-        run_virtual(main(), schedule=Schedule(seed))
+    run_schedules(lambda _: main(), 20, [0.0])
 
 
 def test_a_send_that_finds_no_room_by_its_deadline_is_expired_and_brings_the_item_back() -> None:
@@ -321,9 +320,7 @@ def test_an_age_is_never_too_low_and_at_most_a_stamp_too_high_and_stamps_are_bou
             assert true_s - 1e-9 <= age_s <= true_s + STAMP_S + 1e-9
             assert len(sender._slots.stamps) <= 5 + 1
 
-    for seed in range(20):
-        schedule = Schedule(seed)
-        run_virtual(main(schedule), schedule=schedule)
+    run_schedules(main, 20, [0.0])
 
 
 def test_the_depth_gauge_follows_every_change() -> None:

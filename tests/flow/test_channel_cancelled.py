@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.flow import Closed, Ended, Receiver, Sender, channel
-from headrace.flow.testing import Schedule, assert_nothing_leaked, cancelled_at, run_virtual, turns
+from headrace.flow.testing import Schedule, assert_nothing_leaked, cancelled_at, run_schedules, run_virtual, turns
 
 Ends = tuple[Sender[Any], Receiver[Any]]
 
@@ -203,6 +203,4 @@ def test_k16_a_timeout_on_receive_never_loses_an_item() -> None:
         assert received == list(range(1000))
         assert timeouts > 50
 
-    for seed in range(5):
-        schedule = Schedule(seed)
-        run_virtual(main(schedule), schedule=schedule)
+    run_schedules(main, 5, [0.0])

@@ -5,6 +5,7 @@ import pytest
 from drawn_pages import LINES, draw_receipt
 
 from headrace.documents.text import group_lines
+from headrace.ocr import text_detector
 from headrace.ocr.engine import Engine, PageImage
 from headrace.ocr.registry import ENGINE_NAMES, create_engine
 
@@ -108,3 +109,25 @@ def test_the_null_engine_reads_nothing_and_loads_no_library() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (1280, 512), (1280, 928), (1024, 1280), (1280, 32), (4000, 3008)])
+def test_the_detector_sees_every_row_once_and_never_more_than_its_strip(shape: tuple[int, int]) -> None:
+    """Memory is that of one strip with its margins, whatever the page; the row of a seam belongs to one side."""
+    height, width = shape
+    rows = list(text_detector._strips(height, width))
+    assert [top for top, _ in rows] == [0, *(bottom for _, bottom in rows[:-1])]
+    assert rows[-1][1] == height
+    least = 2 * text_detector._STRIDE + 2 * text_detector._MARGIN_PX
+    shown = max(bottom - top for top, bottom in rows) + (2 * text_detector._MARGIN_PX if len(rows) > 1 else 0)
+    assert shown * width <= max(text_detector._STRIP_PX, least * width)
+
+
+def test_a_page_read_in_strips_has_the_lines_of_a_page_read_whole(
+    rapidocr_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = np.asarray(draw_receipt([f"ARTICLE {n:02d} {n}.50" for n in range(1, 40)], width=1000))
+    in_strips = lines_of(rapidocr_engine, page)
+    monkeypatch.setattr(text_detector, "_STRIP_PX", 10**9)
+    assert in_strips == lines_of(rapidocr_engine, page)
+    assert len(in_strips) == 39

@@ -379,7 +379,11 @@ class Admission:
         line = caller.line = WaitLine(lambda _: self._take(caller), lambda _: self._give_back(caller))
         self._order.push(caller)
         self._counts["waiting"] += 1
+        # A newcomer may need the timer earlier, but must not put it off: the one that is due now would be lost.
+        due_at = None if self._timer is None else self._timer.when()
         self._arm()
+        if due_at is not None and (self._timer is None or self._timer.when() > due_at):
+            self._set_timer(due_at)
         try:
             await line.wait(None, deadline_s)
         except Refusal as ended:
@@ -427,9 +431,7 @@ class Admission:
 
     def _arm(self) -> None:
         """Keeps at most one timer, for what only time changes; everything else calls `_serve` itself."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._set_timer(None)
         head = self._order.head()
         if head is None or self._closed:
             return
@@ -444,7 +446,12 @@ class Admission:
             if promotion_s is not None:
                 wait_s = min(wait_s or promotion_s, max(promotion_s, self._paused_s(now), _OVER_S))
         if wait_s:
-            self._timer = self._loop.call_later(wait_s, self._serve)
+            self._set_timer(self._loop.time() + wait_s)
+
+    def _set_timer(self, at: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if at is None else self._loop.call_at(at, self._serve)
 
     def _paused_s(self, now: float) -> float:
         left_s = self._paused_until - now

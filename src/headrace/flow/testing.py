@@ -2,6 +2,7 @@
 
     run_virtual(scenario())                                   # an hour of sleeping takes no time
     run_virtual(scenario(), schedule=Schedule(seed=7))        # ready callbacks run in an order drawn from the seed
+    run_schedules(scenario, 1000)                             # a thousand seeds, each given to the scenario
 
 Nothing here sleeps for real: when every task waits, time jumps to the next timer; when there is no timer either, the
 run ends with `Deadlock`, which is how a test finds a waiter that nobody will wake.
@@ -10,71 +11,32 @@ run ends with `Deadlock`, which is how a test finds a waiter that nobody will wa
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 import selectors
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator
 from contextlib import asynccontextmanager
-from contextvars import Context
 from typing import Any, Protocol, TypeVar
 
+from headrace.flow.schedule import Deadlock, Livelock, Schedule, ScheduledLoop, run_scheduled, run_schedules, schedules
+
+__all__ = [
+    "Deadlock",
+    "HasStatistics",
+    "Livelock",
+    "Schedule",
+    "ScheduledLoop",
+    "VirtualClock",
+    "VirtualLoop",
+    "assert_nothing_leaked",
+    "cancelled_at",
+    "outcome_of",
+    "run_schedules",
+    "run_virtual",
+    "schedules",
+    "turns",
+]
+
 T = TypeVar("T")
-
-
-class Deadlock(AssertionError):
-    """Every task waits, and nothing is left that could wake one."""
-
-
-class Schedule:
-    """The choices of one run, all drawn from one seed: the same seed gives the same run.
-
-    Args:
-        seed: names the run; print it when it fails.
-        cancel_probability: after each callback, the chance that one of the `victims` is cancelled.
-
-    Attributes:
-        watch: called after each callback, if it is set; what it raises ends the run.
-        failure: what it raised.
-    """
-
-    def __init__(self, seed: int, *, cancel_probability: float = 0.0) -> None:
-        self.seed = seed
-        self.random = random.Random(seed)
-        self.cancel_probability = cancel_probability
-        self.victims: set[asyncio.Task[Any]] = set()
-        self.watch: Callable[[], object] | None = None
-        self.failure: BaseException | None = None
-
-    def victim(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Starts a task that may be cancelled at any of its awaits."""
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self.victims.add(task)
-        task.add_done_callback(self.victims.discard)
-        return task
-
-    def strike(self) -> None:
-        """Cancels a victim, or not. The loop calls it between callbacks."""
-        if self.victims and self.random.random() < self.cancel_probability:
-            # Sorted by name: the order in a set depends on addresses, and a seed must replay.
-            self.random.choice(sorted(self.victims, key=_task_number)).cancel()
-
-
-def schedules(count: int, cancel_probabilities: Sequence[float] = (0.0, 0.02, 0.1)) -> Iterator[Schedule]:
-    """The schedules of one test, with seeds from 0 on.
-
-        for schedule in schedules(600):
-            run_virtual(scenario(schedule), schedule=schedule)
-
-    With HEADRACE_TEST_SEED in the environment it is that one alone, so a seed that failed replays at once.
-
-    Args:
-        count: how many.
-        cancel_probabilities: of the first, the second, and so on in turn.
-    """
-    only = os.environ.get("HEADRACE_TEST_SEED")
-    for seed in range(count) if only is None else [int(only)]:
-        yield Schedule(seed, cancel_probability=cancel_probabilities[seed % len(cancel_probabilities)])
 
 
 class VirtualClock:
@@ -107,47 +69,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time jumps as soon as all its tasks wait.
 
     Real sockets work, but nothing waits for them: a run that depends on threads or processes needs a real loop.
-
-    Args:
-        schedule: permutes the ready callbacks and cancels its victims; without one, order is as in any loop.
     """
 
-    def __init__(self, schedule: Schedule | None = None) -> None:
+    def __init__(self) -> None:
         self._selector_of_time = _JumpingSelector()
-        self._schedule = schedule
-        self._due: list[tuple[asyncio.Handle, Callable[..., object], tuple[Any, ...], Context | None]] = []
         super().__init__(self._selector_of_time)
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._selector_of_time.now
-
-    def call_soon(  # type: ignore[override]  # a variadic tuple of types cannot be kept in a list
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        """As in any loop, but under a schedule it says only that the callback runs, not in which order."""
-        schedule = self._schedule
-        if schedule is None:
-            return super().call_soon(callback, *args, context=context)
-        handle = asyncio.Handle(callback, args, self, context)
-        self._due.append((handle, callback, args, context))
-        super().call_soon(self._run_any, schedule)
-        return handle
-
-    def _run_any(self, schedule: Schedule) -> None:
-        handle, callback, args, context = self._due.pop(schedule.random.randrange(len(self._due)))
-        if not handle.cancelled():
-            if context is None:
-                callback(*args)
-            else:
-                context.run(callback, *args)
-        schedule.strike()
-        if schedule.watch is not None and schedule.failure is None:
-            try:
-                schedule.watch()
-            except BaseException as failure:  # a loop would only log it
-                schedule.failure = failure
-                self.stop()
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, schedule: Schedule | None = None) -> T:
@@ -155,25 +85,17 @@ def run_virtual(main: Coroutine[Any, Any, T], *, schedule: Schedule | None = Non
 
     Args:
         main: what to run; unfinished tasks are cancelled when it ends.
-        schedule: see `Schedule`; a failure is given a note that names the seed.
+        schedule: permutes what is ready and cancels its victims, in a `ScheduledLoop`; what a watch or a callback
+            raises ends the run, and an error is given a note that names the seed. Without one: the order of any loop.
 
     Raises:
         Deadlock: every task waits, and no timer is set.
+        Livelock: under a schedule, it never comes to its end.
     """
-    try:
-        with asyncio.Runner(loop_factory=lambda: VirtualLoop(schedule)) as runner:
-            result = runner.run(main)
-        if schedule is not None and schedule.failure is not None:
-            raise schedule.failure
-        return result
-    except BaseException as error:
-        if schedule is None:
-            raise
-        first = schedule.failure or error  # what the watch found comes before what its stopping the run led to
-        first.add_note(f"schedule seed {schedule.seed}, cancel probability {schedule.cancel_probability}")
-        if first is error:
-            raise
-        raise first from None
+    if schedule is not None:
+        return run_scheduled(main, schedule)
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
 
 
 async def cancelled_at(suspension: int, coroutine: Coroutine[Any, Any, object]) -> bool:
@@ -262,8 +184,3 @@ async def outcome_of(awaitable: Awaitable[T]) -> T | BaseException:
     """What came of it, as a value: the result, or the error (a cancellation from outside is not caught)."""
     (result,) = await asyncio.gather(awaitable, return_exceptions=True)
     return result
-
-
-def _task_number(task: asyncio.Task[Any]) -> tuple[int, str]:
-    name = task.get_name()
-    return (len(name), name)

@@ -1,6 +1,6 @@
 """What each OCR engine costs: the one place for these figures. `bounds.derive` counts with them.
 
-Measured on 60 to 148 mixed receipts at one thread, 2026-11-30 (RapidOCR peaked at 554 MB, Tesseract at 241 MB).
+Measured on 60 to 600 mixed receipts at one thread, 2026-11-30 (RapidOCR peaked at 340 MB, Tesseract at 241 MB).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENGINE_COSTS = MappingProxyType(
     {
         cost.engine: cost
         for cost in (
-            EngineCost("rapidocr", 170 * MB, 600 * MB, 4, 0.9),
+            EngineCost("rapidocr", 270 * MB, 400 * MB, 4, 0.9),
             EngineCost("tesseract", 100 * MB, 300 * MB, 4, 0.3),
             EngineCost("null", 40 * MB, 60 * MB, 0, 0.0005),
         )

@@ -32,6 +32,7 @@ _BYTES_PER_PIXEL |= {"RGB": 4, "RGBA": 9, "RGBX": 8, "CMYK": 8, "YCbCr": 8, "LAB
 _JPEG_DRAFT_SCALES = (8, 4, 2)
 _ADDRESS = re.compile(r" (at )?0x[0-9a-f]{6,}")
 _MAX_COLOUR_PIXELS = 16_000_000
+_COPIED_ROWS = 256
 
 
 class TiffImage(TiffImageFile):
@@ -201,7 +202,21 @@ def to_pixels(image: Image.Image, factor: int = 1, *, gray: bool = False) -> Pix
 
 
 def _reduced(image: Image.Image, factor: int) -> Pixels:
-    return np.asarray(image.reduce(factor) if factor > 1 else image)
+    return _as_array(image.reduce(factor) if factor > 1 else image)
+
+
+def _as_array(image: Image.Image) -> Pixels:
+    """The pixels of a gray or RGB image, copied some rows at a time: `np.asarray` needs room for all of them twice.
+
+    The rows are cut out with `resize`, since `crop` judges sizes by Pillow's process-wide limit.
+    """
+    width, height = image.size
+    pixels = np.empty((height, width) if image.mode == "L" else (height, width, 3), np.uint8)
+    for top in range(0, height, _COPIED_ROWS):
+        bottom = min(height, top + _COPIED_ROWS)
+        rows = (0, top, width, bottom)
+        pixels[top:bottom] = np.asarray(image.resize((width, bottom - top), Image.Resampling.NEAREST, rows))
+    return pixels
 
 
 def _to_eight_bits(values: Any) -> Pixels:
