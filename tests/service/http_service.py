@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 import socket
 import tarfile
+import tempfile
 import threading
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from service_support import serving
 
 from headrace.service.app import create_app
 from headrace.service.auth import Keys
@@ -100,13 +104,20 @@ def limits(requests: RequestLimits | None = None, service: ServiceLimits | None 
     return Limits(requests or RequestLimits(), service or ServiceLimits())
 
 
+ROOM = 64
+"""How many documents the services of these tests take at a time."""
+
+
 @contextlib.asynccontextmanager
 async def open_edge(
-    keys: Keys | None = None, told: Limits | None = None, document_bytes: int = 1 << 20, **options: Any
+    keys: Keys | None = None, told: Limits | None = None, document_bytes: int = 1 << 20
 ) -> AsyncIterator[Edge]:
-    from memory_reception import MemoryReception
-
-    yield Edge(MemoryReception(**options), document_bytes, keys or Keys(), told or Limits())
+    """The edge of a real reception: SQLite in its own folder, one worker process, the engine that reads nothing."""
+    told = told or Limits()
+    service = dataclasses.replace(told.service, documents=ROOM, min_free_bytes=0)
+    with tempfile.TemporaryDirectory() as folder:
+        async with serving(Path(folder) / "w", service, max_document_bytes=document_bytes) as reception:
+            yield Edge(reception, document_bytes, keys or Keys(), dataclasses.replace(told, service=service))
 
 
 def exchange(sock: socket.socket, request: bytes, until: bytes = b"") -> bytes:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from http_service import HttpService, fresh, limits, open_edge
+from http_service import ROOM, HttpService, fresh, limits, open_edge
 from test_http_documents import problem
 from test_http_limits import refuse_all
 
 from headrace.documents.errors import EncryptedDocument, ImageTooLarge, TooManyPages
-from headrace.flow import Closed, Expired, Full, Rate, Shed
-from headrace.service.edge import Edge, rate_limit
-from headrace.service.errors import IdempotencyInUse, InvalidCorrection, RateLimited
+from headrace.flow import Closed, Expired, Full, Rate, ServiceClass, Shed
+from headrace.service.edge import rate_limit
+from headrace.service.errors import IdempotencyInUse, InvalidCorrection, NoStorage, RateLimited
 from headrace.service.problems import KINDS, problem_of, refused
-from headrace.service.reception import Quota, ServiceLimits
+from headrace.service.reception import Quota, ServiceLimits, Submission
 from headrace.storage.errors import StorageFull, StoreUnavailable
 
 
@@ -24,6 +24,7 @@ from headrace.storage.errors import StorageFull, StoreUnavailable
         (Expired("x", retry_after_s=7), 429, "deadline-expired"),
         (RateLimited("x", retry_after_s=7), 429, "rate-limited"),
         (Closed("x", retry_after_s=7), 503, "draining"),
+        (NoStorage("x", retry_after_s=7), 503, "storage-full"),
     ],
 )
 def test_each_refusal_has_its_own_type_and_load_is_429_and_an_end_503(refusal, status, code):
@@ -93,6 +94,36 @@ def test_a_full_service_is_429_with_retry_after_and_questions_are_still_answered
         assert client.post("/v1/documents", content=fresh()).status_code == 202
 
 
+def test_batches_are_shed_before_interactive_documents():
+    def nearly_full(edge):
+        return [
+            edge.reception.decide(Submission("other", ServiceClass.INTERACTIVE)).permit for _ in range(ROOM * 4 // 5)
+        ]
+
+    with HttpService(open_edge) as service, service.client() as client:
+        taken = service.look(nearly_full)
+        for class_ in ("batch", "background"):
+            answer = client.post(f"/v1/documents?class={class_}", content=fresh())
+            problem(answer, 429, "class-shed")
+            assert int(answer.headers["retry-after"]) >= 1
+        batch = client.post("/v1/batches", content=b"x", headers={"Content-Type": "application/x-tar"})
+        problem(batch, 429, "class-shed")
+        assert client.post("/v1/documents", content=fresh()).status_code == 202
+        service.look(lambda _: [permit.ignore() for permit in taken])
+
+
+def test_a_service_that_stops_is_503_and_not_ready_and_says_when_to_come_back():
+    with HttpService(open_edge) as service, service.client() as client:
+        assert client.get("/readyz").status_code == 200
+        service.ask(lambda edge: edge.reception.stop(5.0))
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "stopped")
+        answer = client.post("/v1/documents", content=fresh())
+        problem(answer, 503, "draining")
+        assert int(answer.headers["retry-after"]) >= 1
+        problem(client.get("/v1/documents/d0"), 503, "draining")
+
+
 @pytest.mark.parametrize("deadline", ["0", "-1", "x", "99999999999", "1.5"])
 def test_a_deadline_that_makes_no_sense_is_400(deadline):
     with HttpService(open_edge) as service, service.client() as client:
@@ -100,12 +131,18 @@ def test_a_deadline_that_makes_no_sense_is_400(deadline):
         problem(answer, 400, "malformed-request")
 
 
-def test_a_quota_that_is_used_up_says_what_it_is():
-    async def tell(edge: Edge) -> dict[str, str]:
-        return rate_limit(edge, "acme", RateLimited("x", retry_after_s=12))
+def test_a_quota_that_is_used_up_says_what_it_is_and_when_to_come_back():
+    told = limits(service=ServiceLimits(default_quota=Quota(Rate(0.01, 2))))
+    with HttpService(lambda: open_edge(told=told)) as service, service.client() as client:
+        for _ in range(2):
+            assert client.post("/v1/documents", content=fresh()).status_code == 202
+        answer = client.post("/v1/documents", content=fresh())
+        problem(answer, 429, "rate-limited")
+        assert answer.headers["ratelimit-policy"] == '"docs";q=2;w=200;qu="documents"'
+        assert answer.headers["ratelimit"].startswith('"docs";r=0;t=')
+        assert 1 <= int(answer.headers["retry-after"]) <= 120
+        assert 'headrace_refusals_total{class="interactive",refusal="ratelimited"} 1.0' in client.get("/metrics").text
 
-    told = limits(service=ServiceLimits(quotas={"acme": Quota(Rate(10, 600))}))
-    with HttpService(lambda: open_edge(told=told)) as service:
-        headers = service.ask(tell)
-    assert headers["RateLimit-Policy"] == '"docs";q=600;w=60;qu="documents"'
-    assert headers["RateLimit"] == '"docs";r=0;t=12'
+
+def test_a_client_without_a_quota_is_told_none():
+    assert rate_limit(None) == {}

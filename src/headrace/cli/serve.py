@@ -185,7 +185,7 @@ class Service:
             )
             for error in report.errors:
                 typer.echo(f"headrace: {error}", err=True)
-            return ExitCode.OK if report.in_time else self._code()
+            return self._code() if report.handed_back or report.abandoned else ExitCode.OK
         finally:
             for task in waits:
                 task.cancel()

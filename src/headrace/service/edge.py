@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -11,11 +12,11 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 from starlette.types import Scope
 
-from headrace.flow import Closed, Full, Refusal
+from headrace.flow import Full, Refusal, ServiceClass
 from headrace.service.auth import Keys, Principal, Role
 from headrace.service.limits import Body, Limits
-from headrace.service.problems import Problem, refused, retry_after
-from headrace.service.reception import RateLimited, Reception
+from headrace.service.problems import Problem, refused
+from headrace.service.reception import RateLimited, Reception, Submission
 
 EXCHANGE = "headrace.exchange"
 
@@ -31,6 +32,7 @@ class Edge:
         closing: set when streams shall end, so that the server can stop.
         streams, batches: how many are open.
         answers: how many answers of each problem type were given, for the metrics; one of a fixed set of names.
+        refused: how many were refused, by kind and class.
         debug: show what a bug was in the answer.
     """
 
@@ -42,15 +44,14 @@ class Edge:
     streams: int = 0
     batches: int = 0
     answers: Counter[str] = field(default_factory=Counter)
+    refused: Counter[tuple[str, ServiceClass]] = field(default_factory=Counter)
     debug: bool = False
 
-    def refuse(self, refusal: Refusal, client: str) -> Problem:
-        """A refusal of the reception as an answer."""
-        outage = "draining"
-        if isinstance(refusal, Closed):
-            outage = self._outage()
-        quota = rate_limit(self, client, refusal) if isinstance(refusal, RateLimited) else None
-        return refused(refusal, outage=outage, headers=quota)
+    def refuse(self, refusal: Refusal, submission: Submission) -> Problem:
+        """A refusal of the reception as an answer, counted by its kind and class."""
+        self.refused[type(refusal).__name__, submission.service_class] += 1
+        quota = rate_limit(self.reception.quota(submission.client)) if isinstance(refusal, RateLimited) else None
+        return refused(refusal, outage=self._outage(), headers=quota)
 
     @contextmanager
     def stream(self) -> Iterator[None]:
@@ -83,28 +84,27 @@ class Edge:
             self.batches -= 1
 
     def _outage(self) -> str:
+        """What Closed means at this moment, when it is not the disk."""
         health = self.reception.health()
-        if health.state in ("draining", "stopped"):
-            return "draining"
-        if any("disk" in problem or "room" in problem or "space" in problem for problem in health.problems):
-            return "storage-full"
-        return "store-unavailable" if health.problems else "draining"
+        return "store-unavailable" if health.state == "serving" and health.problems else "draining"
 
 
-def rate_limit(edge: Edge, client: str, refusal: Refusal | None = None) -> dict[str, str]:
-    """`RateLimit-Policy` and `RateLimit` for a client whose quota is used up; nothing for one that has none.
+def rate_limit(quota: tuple[float, float, float] | None) -> dict[str, str]:
+    """`RateLimit-Policy` and `RateLimit` of a client's quota; nothing for a client that has none.
 
     The draft changes from version to version: this is the one place that knows how it is written.
+
+    Args:
+        quota: what is left, the burst, and documents per second.
     """
-    limits = edge.limits.service
-    rate = limits.quotas.get(client, limits.default_quota).rate
-    if rate is None:
+    if quota is None:
         return {}
-    window_s = max(1, round(rate.burst / rate.per_s))
-    after_s = retry_after(refusal.retry_after_s or 1) if refusal else 1
+    left, burst, per_s = quota
+    window_s = max(1, round(burst / per_s))
+    again_s = max(0, math.ceil((1 - left) / per_s))
     return {
-        "RateLimit-Policy": f'"docs";q={round(rate.burst)};w={window_s};qu="documents"',
-        "RateLimit": f'"docs";r=0;t={after_s}',
+        "RateLimit-Policy": f'"docs";q={round(burst)};w={window_s};qu="documents"',
+        "RateLimit": f'"docs";r={max(0, int(left))};t={again_s}',
     }
 
 

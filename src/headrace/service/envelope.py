@@ -13,9 +13,10 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.flow import Closed
 from headrace.service.edge import EXCHANGE, Edge, Exchange
 from headrace.service.limits import Body, ClientGone
-from headrace.service.problems import MEDIA_TYPE, Problem, problem_of
+from headrace.service.problems import MEDIA_TYPE, Problem, problem_of, refused
 from headrace.service.request_headers import request_id, trace_of
 
 _LOG = logging.getLogger("headrace.service")
@@ -77,6 +78,8 @@ class Envelope:
             return
         except Exception as error:
             problem = problem_of(error)
+            if problem.status_code == 500 and self._edge.reception.health().state == "stopped":
+                problem = refused(Closed("the service has stopped"))  # its store is closed; this is no bug
             if problem.status_code == 500:
                 _LOG.exception("trace_id=%s %s %s", trace_id, scope["method"], scope["path"])
                 if self._edge.debug:

@@ -33,7 +33,7 @@ class ServiceCollector(Collector):
         view = self._edge.reception.capacity()
         health = self._edge.reception.health()
         yield from _work(view)
-        yield from _refusals(view)
+        yield from _refusals(view, self._edge)
         yield from _bounds(view)
         yield _gauge("headrace_ready", "1 while new work is taken", float(health.ready))
         yield _gauge("headrace_streams", "Event streams and followed results that are open", self._edge.streams)
@@ -74,11 +74,10 @@ def _work(view: CapacityView) -> Iterator[Metric]:
     yield restarts
 
 
-def _refusals(view: CapacityView) -> Iterator[Metric]:
+def _refusals(view: CapacityView, edge: Edge) -> Iterator[Metric]:
     refusals = CounterMetricFamily("headrace_refusals", "Refused before a byte was read", labels=["refusal", "class"])
-    for class_, its in view.classes.items():
-        for refusal, count in sorted(its.refused.items()):
-            refusals.add_metric([refusal.lower(), class_.name.lower()], count)
+    for (refusal, class_), count in sorted(edge.refused.items()):
+        refusals.add_metric([refusal.lower(), class_.name.lower()], count)
     yield refusals
     yield _gauge("headrace_shed_level", "0: all classes are taken; 3: none", int(view.level))
 

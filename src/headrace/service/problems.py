@@ -16,7 +16,14 @@ from starlette.exceptions import HTTPException
 from headrace.documents.errors import DocumentError
 from headrace.flow import Closed, Expired, Full, Refusal, Shed
 from headrace.ocr.media import MEDIA_TYPES
-from headrace.service.errors import EditConflict, IdempotencyInUse, InvalidCorrection, RateLimited, ReceptionError
+from headrace.service.errors import (
+    EditConflict,
+    IdempotencyInUse,
+    InvalidCorrection,
+    NoStorage,
+    RateLimited,
+    ReceptionError,
+)
 from headrace.storage.errors import StorageFull, StoreError
 
 MEDIA_TYPE = "application/problem+json"
@@ -161,6 +168,7 @@ _REFUSALS: Mapping[type[Refusal], str] = {
     Shed: "class-shed",
     Expired: "deadline-expired",
     RateLimited: "rate-limited",
+    NoStorage: "storage-full",
     Closed: "draining",
 }
 

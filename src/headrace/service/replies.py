@@ -156,7 +156,6 @@ class ClassReply(BaseModel):
     waiting: int
     oldest_age_seconds: float
     longest_wait_seconds: float
-    refused: dict[str, int]
 
 
 class CapacityReply(BaseModel):
@@ -335,7 +334,6 @@ def capacity(view: CapacityView) -> dict[str, Any]:
                 "waiting": its.waiting,
                 "oldest_age_seconds": round(its.oldest_age_s, 3),
                 "longest_wait_seconds": its.longest_wait_s,
-                "refused": dict(its.refused),
             }
             for class_, its in view.classes.items()
         },

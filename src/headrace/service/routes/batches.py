@@ -146,7 +146,7 @@ class BatchIntake:
         # The first document's place is decided before anything is read: a batch that is refused sends no byte.
         first = reception.decide(submission)
         if isinstance(first, Refusal):
-            raise self.edge.refuse(first, self.client)
+            raise self.edge.refuse(first, submission)
         self.spare = first
         try:
             items = read_items(
@@ -208,7 +208,7 @@ class BatchIntake:
                     decision = self.spare or await self._room(submission, item)
                     self.spare = None
                     if isinstance(decision, Refusal):
-                        self.problem = self.edge.refuse(decision, self.client)
+                        self.problem = self.edge.refuse(decision, submission)
                         return
                     verdict |= await self._item(submission, item, index, decision)
                 verdicts.write((b"," if index > 1 else b"") + json_bytes(verdict))
@@ -270,7 +270,7 @@ async def _followed(edge: Edge, client: str | None, batch_id: int, after: int, l
         if entries:
             after = entries[-1].position
             yield b"".join(entry.json_line() for entry in entries)
-        elif view is None or view.state == "finished":
+        elif view is None or (view.state != "open" and not view.accounts.in_flight):
             return
         elif not await reception.more_results(batch_id, after, keep_alive_s):
             yield b"\n"  # an empty line: still here

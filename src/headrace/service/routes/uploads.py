@@ -27,6 +27,9 @@ _FORM_EXTRA_BYTES = 1 << 16
 """What the parts around the file may take in a form."""
 
 _POLL_S = 1.0
+MOST = 2**53
+"""No id is larger: it would not fit a database, nor be exact in JavaScript."""
+
 _KNOWN = frozenset({"class", "filename", "id"})
 
 
@@ -93,7 +96,7 @@ class Uploads:
         else:
             decision = await reception.admit(submission, deadline_s)
         if isinstance(decision, Refusal):
-            raise self._edge.refuse(decision, submission.client)
+            raise self._edge.refuse(decision, submission)
         return decision.permit
 
     async def _accept(self, exchange: Exchange, submission: Submission, permit: Permit) -> tuple[Accepted, str]:
@@ -200,4 +203,6 @@ def _deadline_s(header: str) -> float:
 
 def _batch_id(scope: Scope) -> int | None:
     told: int | None = scope.get("path_params", {}).get("batch_id")
+    if told is not None and told > MOST:
+        raise Problem("not-found", f"there is no batch {told}")
     return told
