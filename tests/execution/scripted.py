@@ -12,8 +12,11 @@ from collections import Counter, deque
 from time import monotonic_ns
 from typing import Any
 
+from headrace.execution.options import MapOptions
+from headrace.execution.ordered import MapResults
 from headrace.execution.outcome import DEADLINE, EXCEPTION, UNPICKLABLE_RESULT, WORKER_LOST, Raised
-from headrace.execution.process import End, Frame, Reply, WorkerProcess
+from headrace.execution.process import End, Reply, WorkerProcess
+from headrace.execution.window import Chunk
 from headrace.execution.wire import NO_CEILING, Doing, Kind
 
 UNREADABLE = b"not a pickle"
@@ -46,23 +49,23 @@ class ScriptedWorker:
 
     def __init__(self, pool: ScriptedPool, pid: int, quota: int | None) -> None:
         self.pool, self.pid, self.quota = pool, pid, quota
-        self.in_flight: deque[Frame] = deque()
+        self.in_flight: deque[Chunk[Any, Any]] = deque()
         self.usable, self.gone = True, False
         self.depth, self.frame_ns = 1, None
         self._ceiling = NO_CEILING
         self._doing: Doing | None = None
-        self._given: deque[tuple[Frame, bytes]] = deque()
+        self._given: deque[tuple[Chunk[Any, Any], bytes]] = deque()
         self._sent = asyncio.Event()
         self._task = asyncio.create_task(self._serve())
 
-    def give(self, frame: Frame, payload: bytes) -> None:
+    def give(self, chunk: Chunk[Any, Any], payload: bytes) -> None:
         assert self.usable
         assert len(self.in_flight) < self.depth
-        assert self.quota is None or 0 < len(frame.slots) <= self.quota or frame.slots[0].attempts or self.pool.lossy
-        self.in_flight.append(frame)
+        assert self.quota is None or 0 < len(chunk.items) <= self.quota or chunk.attempts or self.pool.lossy
+        self.in_flight.append(chunk)
         if self.quota is not None:
-            self.quota -= len(frame.slots)
-        self._given.append((frame, payload))
+            self.quota -= len(chunk.items)
+        self._given.append((chunk, payload))
 
     def flush(self) -> None:
         if self._given:
@@ -89,28 +92,28 @@ class ScriptedWorker:
             while not self._given:
                 self._sent.clear()
                 await self._sent.wait()
-            frame, payload = self._given.popleft()
+            chunk, payload = self._given.popleft()
             items = pickle.loads(payload)
-            reply = await self._run(frame, items if len(frame.slots) > 1 else [items])
+            reply = await self._run(chunk, items if len(chunk.items) > 1 else [items])
             if reply is None:
                 return
             self._doing = None
-            assert self.in_flight.popleft() is frame
-            if self.pool.map is not None:
-                self.pool.map.on_replies(self, [reply])
+            assert self.in_flight.popleft() is chunk
+            if self.pool.attached is not None:
+                self.pool.attached.on_replies(self, [reply])
 
-    async def _run(self, frame: Frame, items: list[int]) -> Reply | None:
+    async def _run(self, chunk: Chunk[Any, Any], items: list[int]) -> Reply | None:
         script = self.pool.script
         values, elapsed, errors = [], [], {}
-        if frame.position > self._ceiling:
-            return Reply(frame, Kind.RETURNED, 0, bytearray())
+        if chunk.position > self._ceiling:
+            return chunk, Kind.RETURNED, 0, b""
         total_ns = 0
         for place, item in enumerate(items):
-            self._doing = Doing(frame.position, place, monotonic_ns())
+            self._doing = Doing(chunk.position, place, monotonic_ns())
             item_ns = 60_000_000 if script.choose.random() < script.slow else 20_000
             await asyncio.sleep(script.choose.choice([0.0, item_ns / 1e9]))
             total_ns += item_ns
-            elapsed.append(item_ns)
+            elapsed.append(item_ns / 1e9)
             fate = script.fates.get(item, "ok")
             if fate in ("dies", "hangs"):
                 await asyncio.sleep(1.0 if fate == "hangs" else 0.0)
@@ -124,10 +127,10 @@ class ScriptedWorker:
                 errors[place] = pickle.dumps((Raised(UNPICKLABLE_RESULT, "a lambda"), None))
             script.charged[item] += place in errors
         if len(items) > 1:
-            return Reply(frame, Kind.VALUES, total_ns, bytearray(pickle.dumps((values, elapsed, errors))))
+            return chunk, Kind.VALUES, total_ns, pickle.dumps((values, elapsed, errors))
         if errors:
-            return Reply(frame, Kind.ERROR, total_ns, bytearray(errors[0]))
-        return Reply(frame, Kind.VALUE, total_ns, bytearray(pickle.dumps(values[0])))
+            return chunk, Kind.ERROR, total_ns, errors[0]
+        return chunk, Kind.VALUE, total_ns, pickle.dumps(values[0])
 
     def kill(self) -> None:
         """From outside, at any moment: the item it is on pays."""
@@ -135,8 +138,8 @@ class ScriptedWorker:
             return
         doing = self._doing
         if doing is not None:
-            frame = next(frame for frame in self.in_flight if frame.position == doing.position)
-            item = frame.slots[doing.place or 0].item
+            chunk = next(chunk for chunk in self.in_flight if chunk.position == doing.position)
+            item = chunk.items[doing.place or 0]
             self.pool.script.charged[item] += 1
             self.pool.script.lost.add(item)
         self.end(End(WORKER_LOST, "killed"))
@@ -150,7 +153,7 @@ class ScriptedPool:
         self._quota = quota
         self._pids = 0
         self.live: list[Any] = []
-        self.map: Any = None
+        self.attached: Any = None
         self.closed = False
         for _ in range(workers):
             self._spawn()
@@ -161,14 +164,17 @@ class ScriptedPool:
         self._pids += 1
         worker = ScriptedWorker(self, self._pids, self._quota)
         self.live.append(worker)
-        if self.map is not None:
-            self.map.fill()
+        if self.attached is not None:
+            self.attached.fill()
+
+    def map(self, source: Any, **options: Any) -> MapResults[Any, Any]:
+        return MapResults(self, source, MapOptions(**options))  # type: ignore[arg-type]
 
     async def attach(self, results: Any) -> None:
-        self.map = results
+        self.attached = results
 
     def detach(self, results: Any) -> None:
-        self.map = None
+        self.attached = None
         for worker in self.live:
             worker.set_ceiling(NO_CEILING)
 
@@ -181,8 +187,8 @@ class ScriptedPool:
 
     def on_exit(self, worker: ScriptedWorker, end: End) -> None:
         self.live.remove(worker)
-        if self.map is not None:
-            self.map.on_lost(worker, end)
+        if self.attached is not None:
+            self.attached.on_lost(worker, end)
         asyncio.get_running_loop().call_later(self.script.choose.choice([0.0, 0.3]), self._spawn)
 
     async def close(self) -> None:

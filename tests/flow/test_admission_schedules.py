@@ -19,24 +19,30 @@ from headrace.flow.testing import Schedule, VirtualLoop, assert_nothing_leaked, 
 
 
 def assert_sound(admission: Admission, limit: int, limit_bytes: int | None) -> None:
-    """The bounds hold, every offer is accounted for, and nobody sleeps while what he waits for is free."""
-    s = admission.statistics()
-    assert s.offered == s.admitted + sum(s.refused.values()) + s.cancelled + s.waiting, s
-    held, held_bytes = s.permits.held, s.permits.held_bytes
+    """The bounds hold, every offer is accounted for, and nobody sleeps while what he waits for is free.
+
+    It reads what `statistics` is made of: it looks after every step, and a snapshot takes longer than a step.
+    """
+    counts = admission._counts
+    ended = counts["admitted"] + sum(admission._refused.values()) + counts["cancelled"]
+    assert counts["offered"] == ended + counts["waiting"], admission.statistics()
+    held, held_bytes = admission.permits._held, admission.permits._held_bytes
     assert held >= 0
     assert held_bytes >= 0
-    order = admission._order
-    head = order.head()
-    if head is None or any(not caller.waits for caller in order.everyone()):
+    head = admission._order.head()
+    if head is None or any(not caller.waits for caller in admission._order.everyone()):
         return  # someone was cancelled or timed out, and has not run yet
-    open_ = not s.paused_s and all(gate.state.value == "open" for gate, _ in admission._gates)
-    tokens = s.tokens is None or admission._bucket is None or not admission._bucket.wait_s(head.cost, admission._now())
-    fits = held + head.cost <= limit and (limit_bytes is None or held_bytes + head.size_bytes <= limit_bytes)
+    if held and not (
+        held + head.cost <= limit and (limit_bytes is None or held_bytes + head.size_bytes <= limit_bytes)
+    ):
+        return
+    now, timer = admission._now(), admission._timer
+    if admission._paused_s(now) or any(gate.state.value == "closed" for gate, _ in admission._gates):
+        return
+    tokens = admission._bucket is None or not admission._bucket.wait_s(head.cost, now)
     # Of what is due at one instant (floats apart) nobody comes first: the timer that wakes the head may run next.
-    woken = admission._timer is not None and admission._timer.when() <= admission._now() + 1e-6
-    assert woken or not (open_ and tokens and (fits or not held)), f"the head sleeps while all it needs is free: {s}"
-    if open_ and not tokens and (fits or not held):
-        assert admission._timer is not None, "the head waits for a token and nobody will wake it"
+    woken = timer is not None and (not tokens or timer.when() <= now + 1e-6)
+    assert woken, f"the head sleeps, and what it needs is free, or no timer is set: {admission.statistics()}"
 
 
 async def _scenario(schedule: Schedule) -> None:
@@ -54,7 +60,7 @@ async def _scenario(schedule: Schedule) -> None:
     held: list[Permit] = []
 
     async def work() -> None:
-        for _ in range(r.randint(1, 6)):
+        for _ in range(r.randint(1, 4)):
             offer: dict[str, Any] = {
                 "class_": r.choice(list(ServiceClass)),
                 "client": r.choice([None, "a", "b"]),
@@ -97,7 +103,7 @@ async def _scenario(schedule: Schedule) -> None:
         gauge.set(0)
 
     async with assert_nothing_leaked(admission.permits):
-        tasks = [schedule.victim(work()) for _ in range(r.randint(2, 6))]
+        tasks = [schedule.victim(work()) for _ in range(r.randint(1, 5))]
         tasks += [asyncio.create_task(work()), asyncio.create_task(disturb())]
         results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
@@ -111,7 +117,7 @@ async def _scenario(schedule: Schedule) -> None:
 
 @pytest.mark.schedules
 def test_no_permit_or_token_is_lost_or_doubled_and_nobody_sleeps_in_vain() -> None:
-    run_schedules(_scenario, 1200)
+    run_schedules(_scenario, 1500)
 
 
 def test_a_newcomer_at_the_end_of_a_pause_does_not_take_the_wake_up_of_those_who_wait() -> None:

@@ -52,23 +52,24 @@ def raise_unexpected(results: list[Any]) -> None:
 
 def assert_sound(sender: Sender[Any]) -> None:
     """The bounds hold, and nobody sleeps while what he waits for is free."""
-    s = sender.statistics()
-    slots = sender._slots
-    used, weight = s.depth + s.reserved, slots.settled_weight() - slots.owed_weight
-    assert 0 <= slots.claimed <= s.depth, s
-    assert not s.limit or used <= s.limit, s
-    assert s.weight_limit is None or used <= 1 or weight <= s.weight_limit, s
-    if any(line.waiting and line.waiting[0][0].done() for line in (slots.senders_line, slots.receivers_line)):
+    slots = sender._slots  # what `statistics` is made of: a snapshot takes longer than a step
+    depth, capacity = len(slots.buffer), slots.capacity
+    taken, weight = depth + slots.reserved, slots.settled_weight()  # with what is kept for those who are about to run
+    used, weighs = taken - slots.owed, weight - slots.owed_weight
+    assert 0 <= slots.claimed <= depth, sender.statistics()
+    assert not capacity or used <= capacity, sender.statistics()
+    assert used <= 1 or weighs <= slots.weight_limit, sender.statistics()
+    senders, receivers = slots.senders_line.waiting, slots.receivers_line.waiting
+    if (senders and senders[0][0].done()) or (receivers and receivers[0][0].done()):
         return  # the head was cancelled and has not run yet: his turn brings the line forward
-    head = slots.senders_line.head()
-    if head is not None and s.limit:
-        used, weight = used + slots.owed, weight + slots.owed_weight  # kept for those who are about to run
-        assert used, f"a sender waits for an empty channel: {s}"
-        assert used >= s.limit or (s.weight_limit is not None and weight + head > s.weight_limit), s
-    if head is not None and not s.limit:
-        assert len(slots.receivers_line) <= s.reserved, f"a sender and a receiver wait for each other: {s}"
-    if len(slots.receivers_line):
-        assert s.depth <= slots.claimed + slots.wanted, f"a receiver waits while there is an item: {s}"
+    if senders and capacity:
+        assert taken, f"a sender waits for an empty channel: {sender.statistics()}"
+        too_heavy = slots.weigh is not None and weight + senders[0][1] > slots.weight_limit  # type: ignore[operator]
+        assert taken >= capacity or too_heavy, sender.statistics()
+    elif senders:
+        assert len(slots.receivers_line) <= slots.reserved, f"two wait for each other: {sender.statistics()}"
+    if receivers:
+        assert depth <= slots.claimed + slots.wanted, f"a receiver waits beside an item: {sender.statistics()}"
 
 
 async def _channel_scenario(schedule: Schedule) -> None:
@@ -84,7 +85,7 @@ async def _channel_scenario(schedule: Schedule) -> None:
 
     async def produce(end: Sender[int]) -> None:
         with end:
-            for _ in range(r.randint(1, 12)):
+            for _ in range(r.randint(1, 6)):
                 item = next(numbers)
                 way = r.randrange(6)
                 if way == 5:
@@ -154,7 +155,7 @@ async def _channel_scenario(schedule: Schedule) -> None:
 
 @pytest.mark.schedules
 def test_no_item_is_lost_or_doubled_and_nobody_sleeps_in_vain() -> None:
-    run_schedules(_channel_scenario, 1200)
+    run_schedules(_channel_scenario, 1500)
 
 
 async def _crowd_scenario(schedule: Schedule) -> None:
@@ -168,8 +169,8 @@ async def _crowd_scenario(schedule: Schedule) -> None:
 
     async def produce() -> None:
         numbers = itertools.count()
-        for _ in range(r.randint(2, 8)):
-            for _ in range(r.randint(1, 6)):
+        for _ in range(r.randint(2, 5)):
+            for _ in range(r.randint(1, 4)):
                 item = next(numbers)
                 try:
                     sender.try_send(item)
@@ -197,7 +198,7 @@ async def _crowd_scenario(schedule: Schedule) -> None:
 
 @pytest.mark.schedules
 def test_a_crowd_of_receivers_is_served_in_every_step_whoever_of_them_goes_away() -> None:
-    run_schedules(_crowd_scenario, 1200)
+    run_schedules(_crowd_scenario, 1500)
 
 
 def test_what_a_watch_finds_ends_the_run_and_names_the_seed() -> None:
@@ -280,7 +281,7 @@ async def _one_to_one_scenario(schedule: Schedule) -> None:
     received: list[int] = []
 
     async def produce() -> None:
-        for i in range(20):
+        for i in range(12):
             await sender.send(i)
             sent.append(i)
 
@@ -302,7 +303,7 @@ async def _one_to_one_scenario(schedule: Schedule) -> None:
 
 @pytest.mark.schedules
 def test_one_sender_and_one_receiver_at_a_time_keep_the_order_under_any_cancellation() -> None:
-    run_schedules(_one_to_one_scenario, 1200)
+    run_schedules(_one_to_one_scenario, 1500)
 
 
 async def _permit_scenario(schedule: Schedule) -> None:
@@ -312,16 +313,15 @@ async def _permit_scenario(schedule: Schedule) -> None:
     held: list[Permit] = []
 
     def check() -> None:
-        s = permits.statistics()
+        now, now_bytes = permits._held, permits._held_bytes
         # More is held than the tasks hold only for grants whose task has not run yet.
-        assert s.held >= sum(p.count for p in held)
-        assert len(held) <= 1 or (s.held <= limit and s.held_bytes <= 10), s
-        line = permits._line
-        head = line.head()
-        if head is not None and not line.waiting[0][0].done():
-            fits = s.held + head.items <= limit and s.held_bytes + head.size_bytes <= 10
-            assert s.held, "someone waits while nothing is held"
-            assert not fits, (s, head)
+        assert now >= sum(p.count for p in held)
+        assert len(held) <= 1 or (now <= limit and now_bytes <= 10), permits.statistics()
+        waiting = permits._line.waiting
+        if waiting and not waiting[0][0].done():
+            head = waiting[0][1]
+            assert now, "someone waits while nothing is held"
+            assert now + head.items > limit or now_bytes + head.size_bytes > 10, (permits.statistics(), head)
 
     async def work() -> None:
         for _ in range(r.randint(1, 6)):
@@ -350,7 +350,7 @@ async def _permit_scenario(schedule: Schedule) -> None:
 
 @pytest.mark.schedules
 def test_no_permit_is_lost_or_doubled_and_nobody_sleeps_while_one_is_free() -> None:
-    run_schedules(_permit_scenario, 1200)
+    run_schedules(_permit_scenario, 1500)
 
 
 async def _k17_scenario(schedule: Schedule) -> None:
@@ -375,7 +375,7 @@ async def _use(task: asyncio.Task[Permit]) -> bool:
 @pytest.mark.schedules
 def test_k17_release_and_cancel_in_the_same_tick_in_all_orders() -> None:
     """K17: 1 permit, 3 waiters, release and cancel in the same tick: the next waiter runs, free + held = total."""
-    run_schedules(_k17_scenario, 1200)
+    run_schedules(_k17_scenario, 1500)
 
 
 async def _rate_scenario(schedule: Schedule) -> None:
@@ -384,6 +384,16 @@ async def _rate_scenario(schedule: Schedule) -> None:
     limit = RateLimit(rate)
     loop = asyncio.get_running_loop()
     grants: list[tuple[float, int]] = []
+
+    def check() -> None:
+        waiting = limit._line.waiting
+        if waiting and not waiting[0][0].done():
+            assert limit._timer is not None, "nobody will wake the head"
+            # At the instant at which they come he is about to be woken; later there would be more of them.
+            more = limit._bucket.tokens(loop.time()) - min(waiting[0][1], rate.burst)
+            assert more < 1e-4, f"the head sleeps while his tokens are there: {limit.statistics()}"
+
+    schedule.watch = check
 
     async def take() -> None:
         for _ in range(r.randint(1, 5)):
@@ -410,7 +420,7 @@ async def _rate_scenario(schedule: Schedule) -> None:
 
 @pytest.mark.schedules
 def test_a_rate_holds_in_every_window_and_strands_nobody() -> None:
-    run_schedules(_rate_scenario, 1200)
+    run_schedules(_rate_scenario, 1500)
 
 
 async def _gate_scenario(schedule: Schedule) -> None:
@@ -425,9 +435,8 @@ async def _gate_scenario(schedule: Schedule) -> None:
         # The plain rule beside it, and nobody waits at an open gate.
         nonlocal closed
         closed = gauge.value >= high or (closed and gauge.value > low)
-        s = gate.statistics()
-        assert (s.state is GateState.CLOSED) == closed, s
-        assert closed or s.waiting == 0, s
+        assert (gate.state is GateState.CLOSED) == closed, gate.statistics()
+        assert closed or not gate._line.waiting, gate.statistics()
 
     async def work() -> None:
         for _ in range(r.randint(1, 6)):
@@ -456,7 +465,7 @@ async def _gate_scenario(schedule: Schedule) -> None:
 
 @pytest.mark.schedules
 def test_a_gate_lets_everybody_pass_in_the_end_and_nobody_waits_while_it_is_open() -> None:
-    run_schedules(_gate_scenario, 1200)
+    run_schedules(_gate_scenario, 1500)
 
 
 def test_a_seed_replays_the_same_run() -> None:

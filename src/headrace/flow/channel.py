@@ -78,6 +78,11 @@ class _End(Generic[T]):
         """Whether this end was closed, or no more comes in at all."""
         return self._closed or self._slots.closed
 
+    @property
+    def depth(self) -> int:
+        """How many items are in the channel."""
+        return len(self._slots.buffer)
+
     def statistics(self) -> ChannelStatistics:
         """A frozen snapshot of the channel."""
         return statistics_of(self._slots)

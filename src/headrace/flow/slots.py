@@ -46,9 +46,9 @@ class Slots(Generic[T]):
 
     `room`, `credit` and `promised` make those fast paths possible: an item may simply be appended while there are fewer
     than `room`, or, where things are weighed, against one `credit` each; and popped (and counted as `taken`) while
-    there are more than `promised`. Where more is to be done (someone waits, the channel is closed, the stamp is old) there is
-    no credit, and no number of items meets the others. Every change that could make them too generous switches the fast
-    path off at once; `settle` switches it on again.
+    there are more than `promised`. Where more is to be done (someone waits, the channel is closed, the stamp is old)
+    there is no credit, and no number of items meets the others. Every change that could make them too generous switches
+    the fast path off at once; `settle` switches it on again.
     """
 
     __slots__ = (

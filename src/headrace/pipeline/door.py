@@ -70,7 +70,7 @@ class Door:
     @property
     def depth(self) -> int:
         """How many are in the channel."""
-        return self.receiver.statistics().depth
+        return self.receiver.depth
 
     def statistics(self) -> ChannelStatistics:
         """Of the channel."""

@@ -7,8 +7,8 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -43,13 +43,17 @@ class Blobs:
 
     def __init__(self, folder: Path, *, limit_bytes: int | None = None) -> None:
         self.folder = folder
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._incoming = folder / "incoming"
         self._taken_bytes: int | None = None
         self._lock = threading.Lock()
         self._incoming.mkdir(parents=True, exist_ok=True)
         for stale in self._incoming.iterdir():
             stale.unlink(missing_ok=True)
+        self._arrived = folder / "arrived"
+        self._arrived.mkdir(exist_ok=True)
+        _sync(folder)
+        self._settle_left_over()
 
     @property
     def total_bytes(self) -> int:
@@ -71,6 +75,67 @@ class Blobs:
             with open(source, "rb") as stream:
                 return self._put(stream)
         return self._put(source)
+
+    def incoming(self) -> Path:
+        """A new name, in the folder of what is not whole yet; for those who write themselves, and then `adopt`."""
+        return self._incoming / secrets.token_hex(16)
+
+    def reserve(self, size_bytes: int) -> None:
+        """Counts bytes that are about to be written. Raises StorageFull, and counts nothing, over the bound."""
+        self._take(size_bytes)
+
+    def release(self, size_bytes: int) -> None:
+        """Counts bytes no more: they were not written, or are gone again."""
+        self._give(size_bytes)
+
+    def adopt(self, arrived: Sequence[tuple[Path, str]]) -> list[bool]:
+        """Makes whole, synced and reserved files durable under their digests, with one sync for all of them.
+
+        They go through the folder `arrived`: its one sync makes all their names durable. Their moves to where they
+        belong need none: after a power cut each is in one of the two places, and the next start looks into both.
+
+        Args:
+            arrived: where each is, and its hex SHA-256. One that is not there any more was adopted before.
+
+        Returns:
+            For each whether it is new. The reservation of one that is not is the caller's to release.
+
+        Raises:
+            StorageFull: no room for a name; some may have theirs.
+        """
+        with _full_disk():
+            for incoming, sha256 in arrived:
+                with suppress(FileNotFoundError):
+                    incoming.rename(self._arrived / sha256)
+            _sync(self._arrived)
+            return [self._settle(sha256) for _, sha256 in arrived]
+
+    def _settle(self, sha256: str) -> bool:
+        """Moves a file from `arrived` to its place; False when the bytes were there already."""
+        path, here = self.path(sha256), self._arrived / sha256
+        with self._lock:
+            if path.exists():
+                # What is there may not be durable under that name: this one is, until that is.
+                _sync(path.parent)
+                here.unlink(missing_ok=True)
+                return False
+            if not path.parent.exists():
+                path.parent.mkdir()
+                _sync(self.folder)
+            try:
+                here.rename(path)
+            except FileNotFoundError:  # twice in this group
+                return False
+            return True
+
+    def _settle_left_over(self) -> None:
+        """Looks after what a power cut left in `arrived`: whole files go where they belong, torn ones are removed."""
+        for left in self._arrived.iterdir():
+            with open(left, "rb") as file:
+                whole = hashlib.file_digest(file, "sha256").hexdigest() == left.name
+            if whole:
+                self._move_in(left, self.path(left.name))
+            left.unlink(missing_ok=True)
 
     def path(self, sha256: str) -> Path:
         """Where the bytes with this hex digest are; whether they are there is for the caller to see."""
@@ -130,8 +195,8 @@ class Blobs:
     def _take(self, size_bytes: int) -> None:
         with self._lock:
             wanted_bytes = self._total() + size_bytes
-            if self._limit_bytes is not None and wanted_bytes > self._limit_bytes:
-                raise StorageFull(f"the blobs would take more than their bound of {self._limit_bytes} bytes")
+            if self.limit_bytes is not None and wanted_bytes > self.limit_bytes:
+                raise StorageFull(f"the blobs would take more than their bound of {self.limit_bytes} bytes")
             self._taken_bytes = wanted_bytes
 
     def _give(self, size_bytes: int) -> None:
