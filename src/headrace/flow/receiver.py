@@ -42,7 +42,7 @@ class Receiver(End[T]):
         early = s.owed > 0 and not s.receivers_waiting  # a sender is about to run, and nobody is before
         if early:
             await s.step_back_for(1)
-            if len(buffer) > s.claimed and not s.receivers_line.someone_is_early():
+            if len(buffer) > s.claimed and not (s.receivers_waiting and s.receivers_line.someone_is_early()):
                 return s.take()
         waiter = s.line_up_for(1, early)
         try:
@@ -112,7 +112,8 @@ class Receiver(End[T]):
         early = s.owed > 0 and not s.receivers_waiting
         if early:
             await s.step_back_for(ask)
-            if (there := len(s.buffer) - s.claimed) > 0 and not s.receivers_line.someone_is_early():
+            there = len(s.buffer) - s.claimed
+            if there > 0 and not (s.receivers_waiting and s.receivers_line.someone_is_early()):
                 return s.pop_many(there if there < max_items else max_items)
         waiter = s.line_up_for(ask, early)
         try:

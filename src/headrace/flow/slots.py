@@ -60,7 +60,13 @@ class Slots(Counts[T]):
             return 0
         if self.threads.spare and len(items) > self.capacity - self.reserved - len(self.buffer):
             self.threads.reclaim()
-        return self._put_up_to(self.capacity - self.reserved - len(self.buffer), items)
+        free = self.capacity - self.reserved - len(self.buffer)
+        if free <= 0:
+            return 0
+        if free < len(items):
+            items = items[:free]
+        self.extend(items)
+        return len(items)
 
     def admit_now(self, weight: int, sender_closed: bool = False) -> bool:
         """Reserves a slot if there is one and nobody waits for it. Raises Closed when no more comes in."""
@@ -74,7 +80,7 @@ class Slots(Counts[T]):
         """As `put`, for a sender that stepped back: those who wait, and those for whom slots are kept, came later."""
         if self.closed:
             raise Closed("the channel is closed", item=item)
-        if self.senders_line.someone_is_early() or not self._fits(weight, self.owed):
+        if (self.senders_waiting and self.senders_line.someone_is_early()) or not self._fits(weight, self.owed):
             return False
         self.reserved += 1
         self.fill(item, 0, weight)
@@ -84,12 +90,8 @@ class Slots(Counts[T]):
         """As `put_many`, for a sender that stepped back: see `put_first`."""
         if self.closed:
             raise Closed("the channel is closed")
-        if self.senders_line.someone_is_early():
-            return 0
-        return self._put_up_to(self.capacity - self.reserved + self.owed - len(self.buffer), items)
-
-    def _put_up_to(self, free: int, items: Sequence[T]) -> int:
-        if free <= 0:
+        free = self.capacity - self.reserved + self.owed - len(self.buffer)
+        if free <= 0 or (self.senders_waiting and self.senders_line.someone_is_early()):
             return 0
         if free < len(items):
             items = items[:free]
