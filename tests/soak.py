@@ -10,12 +10,16 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "schedules", "-p", "no:cacheprovider", "-o", "timeout=0"]
+# Only the files that have such a test: collecting the others takes longer than a short campaign.
+FILES = [str(path) for path in sorted(ROOT.glob("tests/*/test_*.py")) if "pytest.mark.schedules" in path.read_text()]
+OPTIONS = ["-q", "-x", "-m", "schedules", "-p", "no:cacheprovider", "-o", "timeout=0"]
+PYTEST = [sys.executable, "-m", "pytest", *OPTIONS, *FILES]
 LINE = re.compile(r"^schedules: (\d+) in ([\d.]+) s of (.+)$", re.MULTILINE)
 
 
@@ -24,12 +28,20 @@ def tests_that_take_part() -> int:
     return sum("::" in line for line in done.stdout.splitlines())
 
 
-def start(share: int, shares: int, count: int) -> subprocess.Popen[str]:
-    environment = {**os.environ, "HEADRACE_TEST_SCHEDULES": str(count), "HEADRACE_TEST_SHARE": f"{share}/{shares}"}
-    environment.pop("HEADRACE_TEST_SEED", None)
-    return subprocess.Popen(
-        PYTEST, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+class Share:
+    """One process with its share of the seeds. Its output goes to a file: a pipe that nobody reads would fill up."""
+
+    def __init__(self, share: int, shares: int, count: int) -> None:
+        environment = {**os.environ, "HEADRACE_TEST_SCHEDULES": str(count), "HEADRACE_TEST_SHARE": f"{share}/{shares}"}
+        environment.pop("HEADRACE_TEST_SEED", None)
+        self._output = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed with its share
+        self.process = subprocess.Popen(
+            PYTEST, cwd=ROOT, env=environment, stdout=self._output, stderr=subprocess.STDOUT, text=True
+        )
+
+    def output(self) -> str:
+        self._output.seek(0)
+        return self._output.read()
 
 
 def main(total: int) -> int:
@@ -37,22 +49,22 @@ def main(total: int) -> int:
     tests, shares = tests_that_take_part(), os.cpu_count() or 1
     count = -(-total // tests)
     print(f"{tests} tests x {count:,} seeds on {shares} cores", flush=True)
-    running = {start(share, shares, count) for share in range(1, shares + 1)}
+    running = [Share(share, shares, count) for share in range(1, shares + 1)]
     failed, made, took_s = "", defaultdict[str, int](int), defaultdict[str, float](float)
     while running and not failed:
-        process = next((process for process in running if process.poll() is not None), None)
-        if process is None:
+        share = next((share for share in running if share.process.poll() is not None), None)
+        if share is None:
             time.sleep(0.2)
             continue
-        running.remove(process)
-        output, _ = process.communicate()
+        running.remove(share)
+        output = share.output()
         for schedules, seconds, test in LINE.findall(output):
             made[test] += int(schedules)
             took_s[test] += float(seconds)
-        failed = output if process.returncode else ""
-    for process in running:  # one has failed: the others need not go on
-        process.terminate()
-        process.wait()
+        failed = output if share.process.returncode else ""
+    for share in running:  # one has failed: the others need not go on
+        share.process.terminate()
+        share.process.wait()
     for test in made:
         print(f"{made[test]:>10,} schedules {made[test] / max(took_s[test], 0.1):>7,.0f} per s  {test}")
     seconds = time.monotonic() - began

@@ -96,7 +96,7 @@ def test_a_full_disk_leaves_no_half_blob(small_disk: Path) -> None:
 def limited_file_size() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, hard))
     try:
         yield
     finally:
@@ -112,8 +112,8 @@ def test_a_limit_on_file_sizes_is_a_full_disk_too(tmp_path: Path, limited_file_s
     blobs = Blobs(tmp_path / "blobs")
     zeros = tmp_path / "zeros"
     with zeros.open("wb") as file:
-        file.truncate(399_000)
+        file.truncate(799_000)
     blobs.put(zeros)
     with pytest.raises(StorageFull), open("/dev/zero", "rb") as endless:
         blobs.put(endless)
-    assert blobs.total_bytes == 399_000
+    assert blobs.total_bytes == 799_000

@@ -21,6 +21,7 @@ class Document:
         kind: `file`, `archive-member` or `blob`: what `source.kind` says.
         size_bytes: as last seen; 0 when it is not known yet.
         attempts: how many attempts were charged so far.
+        today: the day of its batch (`YYYY-MM-DD`) where the workers serve batches of several days; "" otherwise.
     """
 
     document_id: str
@@ -31,6 +32,7 @@ class Document:
     kind: str = "file"
     size_bytes: int = 0
     attempts: int = 0
+    today: str = ""
 
 
 def document_id(book: str, batch_id: int, position: int) -> str:

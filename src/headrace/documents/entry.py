@@ -65,9 +65,9 @@ class Entry:
     Attributes:
         book: the ledger it belongs to.
         sequence: the voucher number, contiguous from 1 in its book.
-        batch_id, position: which document of which batch; exactly one entry for each.
+        batch_id, position: which document of which batch; exactly one outcome for each.
         document_id: the document's opaque id.
-        kind: receipt, duplicate or failure.
+        kind: receipt, duplicate or failure; or a correction or review, which comes behind one of those.
         state: how the document ended: succeeded, partial or failed; a duplicate has succeeded.
         uri: what the document is called; printable text.
         sha256: hex digest of its bytes; None when nobody could read them.
@@ -185,6 +185,8 @@ class Entry:
             record["failure"] = failure
         if duplicate_of := self.duplicate_of:
             record["duplicate_of"] = duplicate_of
+        if "amends" in body:
+            record |= {"amends": format_voucher(self.book, int(body["amends"])), **body["told"]}
         record["status"] = str(self.state)
         record["verdict"] = str(self.verdict) if self.verdict else None
         record["position"] = self.position

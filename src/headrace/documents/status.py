@@ -17,11 +17,13 @@ class DocumentState(StrEnum):
 
 
 class EntryKind(StrEnum):
-    """What a ledger entry records."""
+    """What a ledger entry records: a document's outcome (the first three), or what a person did to it afterwards."""
 
     RECEIPT = "receipt"
     DUPLICATE = "duplicate"
     FAILURE = "failure"
+    CORRECTION = "correction"
+    REVIEW = "review"
 
 
 class Verdict(StrEnum):

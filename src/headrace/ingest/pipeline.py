@@ -10,20 +10,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from headrace.documents.advice import MEANING
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
 from headrace.documents.errors import WORKER_LOST, DocumentError, DocumentFailure
 from headrace.documents.status import DocumentState
-from headrace.execution import Failure, PoolClosed, Success
+from headrace.execution import Failure, PoolClosed, Success, WorkerPool
 from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, EXCEPTION
+from headrace.ingest.bounds import Bounds
 from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.job import Job
 from headrace.ingest.reading import Reading, source_kind
+from headrace.ingest.settings import RunSettings
 from headrace.ingest.sources.member import PIECE_BYTES, MemberContent
 from headrace.ingest.sources.source import FILE
 from headrace.ledger import Draft
@@ -98,22 +101,36 @@ async def something_waits(job: Job) -> bool:
 
 
 def reading(job: Job) -> Stage:
-    """The stage that reads documents: in worker processes, each document charged for what it does to its worker."""
+    """The stage of a run; a charge is on disk before the document is read again."""
 
     async def charge(document: Document, failure: Failure[Document]) -> None:
-        told = document_failure(failure).as_dict() | {"attempt": failure.attempt, "observed": failure.detail}
-        await job.database.call(lambda store: store.charge_attempt(document, told))
+        await job.database.call(lambda store: store.charge_attempt(document, charged(failure)))
 
+    return reading_stage(job.settings, job.bounds, job.pool, charge)
+
+
+def charged(failure: Failure[Document]) -> dict[str, Any]:
+    """What is kept of a failed attempt: the failure, which attempt it was, and what was seen."""
+    return document_failure(failure).as_dict() | {"attempt": failure.attempt, "observed": failure.detail}
+
+
+def reading_stage(
+    settings: RunSettings,
+    bounds: Bounds,
+    pool: WorkerPool[Document, Reading],
+    charge: Callable[[Document, Failure[Document]], Awaitable[None]],
+) -> Stage:
+    """The stage that reads documents: in worker processes, each document charged for what it does to its worker."""
     return Stage(
         name=READ,
-        pool=job.pool,
+        pool=pool,
         streamed=True,
-        window=job.bounds.window,
-        byte_budget=job.bounds.byte_budget_bytes,
+        window=bounds.window,
+        byte_budget=bounds.byte_budget_bytes,
         weigh=lambda document: document.size_bytes,
-        deadline_s=job.settings.document_timeout_s,
-        ordered=job.settings.ordered,
-        attempts=job.settings.attempts,
+        deadline_s=settings.document_timeout_s,
+        ordered=settings.ordered,
+        attempts=settings.attempts,
         attempts_of=lambda document: document.attempts,
         on_charge=charge,
         retriable={WORKER_LOST},

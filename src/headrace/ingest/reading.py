@@ -61,7 +61,7 @@ class ReadDocuments:
         engine: name of the OCR engine.
         limits: the limits of one document (`ocr.limits.ReadLimits`), as keyword arguments.
         max_document_bytes: a larger file fails before it is read.
-        today: the day of the batch, so that "in the future" means the same on every rerun.
+        today: the day of the batch, so that "in the future" means the same on every rerun; a document's own wins.
     """
 
     engine: str
@@ -107,7 +107,8 @@ class ReadDocuments:
         from headrace.extraction.extractor import extract
 
         try:
-            fields = extract(text.pages, today=self.today)
+            today = dt.date.fromisoformat(document.today) if document.today else self.today
+            fields = extract(text.pages, today=today)
         except Exception as error:  # a rule met text it was not made for: that costs this document, with its reason
             why = "a rule failed on this text; please report the file"
             raise ExtractionIncomplete(why, observed=f"{type(error).__name__}: {error}") from error

@@ -34,7 +34,7 @@ from headrace.ledger import BookWriter, Policy
 from headrace.ocr.registry import available_engines, thread_environment
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import StorageFull, StoreError
-from headrace.storage.sqlite import SqliteStore
+from headrace.storage.sqlite import CACHE_BYTES, SqliteStore
 from headrace.storage.store import REPLAY_KEY, Batch, Store
 
 _PAGE = 256
@@ -168,15 +168,15 @@ def require_engine(name: str) -> None:
             raise EngineMissing(f"the engine {name} is not available: {status.detail}")
 
 
-def open_workspace(workspace: Path) -> SqliteStore:
-    """The store of a workspace, to write.
+def open_workspace(workspace: Path, cache_bytes: int = CACHE_BYTES) -> SqliteStore:
+    """The store of a workspace, to write, with so much of a page cache.
 
     Raises:
         WorkspaceUnusable: the folder cannot be made or written, or the disk is full.
         StoreError: see `SqliteStore.open`.
     """
     try:
-        return SqliteStore.open(workspace)
+        return SqliteStore.open(workspace, cache_bytes=cache_bytes)
     except OSError as error:  # a full disk is one
         raise WorkspaceUnusable(f"the workspace {workspace} cannot be used: {error.strerror}") from error
 

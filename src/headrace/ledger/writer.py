@@ -14,7 +14,8 @@ from headrace.ledger.duplicates import exact_duplicate
 from headrace.ledger.entry import canonical_json, entry_hash
 from headrace.ledger.policy import Policy
 
-_ENDS = (DocumentState.SUCCEEDED, DocumentState.PARTIAL, DocumentState.FAILED)
+_FAILED = (DocumentState.FAILED, DocumentState.CANCELLED)
+_ENDS = (DocumentState.SUCCEEDED, DocumentState.PARTIAL, *_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Draft:
         sha256: hex digest of its bytes; None when they could not be read.
         size_bytes: how many bytes were read.
         receipt: `Receipt` as JSON types (`model_dump(mode="json")`); None for a failure.
-        state: SUCCEEDED or PARTIAL with a receipt, FAILED with a failure.
+        state: SUCCEEDED or PARTIAL with a receipt, FAILED or CANCELLED with a failure.
         failure: `DocumentFailure.as_dict()`; None with a receipt.
     """
 
@@ -42,7 +43,7 @@ class Draft:
             raise ValueError("a draft has either a receipt or a failure")
         if self.receipt is not None and self.sha256 is None:
             raise ValueError("a receipt needs the SHA-256 of what it was read from")
-        if (self.state is DocumentState.FAILED) != (self.failure is not None) or self.state not in _ENDS:
+        if (self.state in _FAILED) != (self.failure is not None) or self.state not in _ENDS:
             raise ValueError(f"a draft cannot end as {self.state} here")
 
 
@@ -108,7 +109,7 @@ class BookWriter:
         duplicate_of: dict[str, Any] | None = None
         checks: list[dict[str, Any]] = []
         verdict: Verdict | None = None
-        if first is not None and sha256 is not None:
+        if first is not None and sha256 is not None and state is not DocumentState.CANCELLED:
             # Also when this reading failed: the same bytes have a receipt, so nothing is lost and a worker that
             # happened to die changes nothing in the ledger.
             kind, state, verdict = EntryKind.DUPLICATE, DocumentState.SUCCEEDED, Verdict.DUPLICATE

@@ -2,6 +2,7 @@
 
 Refusal
   RateLimited            this client's own quota is used up; everybody else is served
+  NoStorage (a Closed)   the disk is full: an outage; it passes by itself
 DocumentError
   DigestMismatch         the bytes are not those that the client promised
 ReceptionError           the request cannot be done as things stand
@@ -22,11 +23,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from headrace.documents.errors import DocumentError
-from headrace.flow import Refusal
+from headrace.flow import Closed, Refusal
 
 
 class RateLimited(Refusal):
     """This client's own quota is used up."""
+
+
+class NoStorage(Closed):
+    """There is no room for bytes now; looked at again every second."""
 
 
 class DigestMismatch(DocumentError):

@@ -7,11 +7,12 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from headrace.storage.arrivals import Arrival, Arrivals
 from headrace.storage.errors import StorageFull
 
 _CHUNK_BYTES = 1 << 20
@@ -43,13 +44,18 @@ class Blobs:
 
     def __init__(self, folder: Path, *, limit_bytes: int | None = None) -> None:
         self.folder = folder
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._incoming = folder / "incoming"
         self._taken_bytes: int | None = None
         self._lock = threading.Lock()
         self._incoming.mkdir(parents=True, exist_ok=True)
         for stale in self._incoming.iterdir():
             stale.unlink(missing_ok=True)
+        self._arrived = folder / "arrived"
+        self._arrived.mkdir(exist_ok=True)
+        _sync(folder)
+        self._settle_left_over()
+        self.arrivals = Arrivals(folder / "arrivals", self.path, self.incoming)
 
     @property
     def total_bytes(self) -> int:
@@ -72,6 +78,108 @@ class Blobs:
                 return self._put(stream)
         return self._put(source)
 
+    def incoming(self) -> Path:
+        """A new name, in the folder of what is not whole yet; for those who write themselves, and then `adopt`."""
+        return self._incoming / secrets.token_hex(16)
+
+    def reserve(self, size_bytes: int) -> None:
+        """Counts bytes that are about to be written. Raises StorageFull, and counts nothing, over the bound."""
+        self._take(size_bytes)
+
+    def release(self, size_bytes: int) -> None:
+        """Counts bytes no more: they were not written, or are gone again."""
+        self._give(size_bytes)
+
+    def adopt(self, arrived: Sequence[tuple[Path, str]]) -> list[bool]:
+        """Makes whole, synced and reserved files durable under their digests, with one sync for all of them.
+
+        They go through the folder `arrived`: its one sync makes all their names durable. Their moves to where they
+        belong need none: after a power cut each is in one of the two places, and the next start looks into both.
+
+        Args:
+            arrived: where each is, and its hex SHA-256. One that is not there any more was adopted before.
+
+        Returns:
+            For each whether it is new. The reservation of one that is not is the caller's to release.
+
+        Raises:
+            StorageFull: no room for a name; some may have theirs.
+        """
+        with _full_disk():
+            for incoming, sha256 in arrived:
+                with suppress(FileNotFoundError):
+                    incoming.rename(self._arrived / sha256)
+            _sync(self._arrived)
+            return [self._settle(sha256) for _, sha256 in arrived]
+
+    def log(self, arrived: Sequence[Arrival]) -> list[bool]:
+        """Makes the bytes of small, reserved documents durable, with one sync for all; see `storage.arrivals`.
+
+        One thread at a time. They can be read once `place` was called.
+
+        Returns:
+            For each whether it is new. The reservation of one that is not is the caller's to release.
+
+        Raises:
+            StorageFull: no room; none of them is kept.
+        """
+        new: dict[str, Arrival] = {}
+        answers = []
+        for one in arrived:
+            path = self.path(one.sha256)
+            if one.sha256 in new or one.sha256 in self.arrivals:
+                answers.append(False)
+            elif path.exists():
+                if not self.arrivals.waiting:
+                    _sync(path.parent)  # whoever put it may have died before this
+                answers.append(False)
+            else:
+                new[one.sha256] = one
+                answers.append(True)
+        with _full_disk():
+            self.arrivals.append(list(new.values()))
+        return answers
+
+    def place(self, sha256: str) -> None:
+        """Sees to it that the bytes are at their path, if they are here at all. Any thread."""
+        with _full_disk():
+            self.arrivals.place(sha256)
+
+    def recover(self, known: Callable[[Sequence[str]], set[str]], waiting: Callable[[Sequence[str]], set[str]]) -> None:
+        """Takes in what a crash of the service left in logs; see `Arrivals.recover`."""
+        self.arrivals.recover(known, waiting)
+        left_bytes = self.arrivals.left_bytes
+        with self._lock:
+            self._taken_bytes = None
+            self._taken_bytes = self._total() + left_bytes
+
+    def _settle(self, sha256: str) -> bool:
+        """Moves a file from `arrived` to its place; False when the bytes were there already."""
+        path, here = self.path(sha256), self._arrived / sha256
+        with self._lock:
+            if path.exists():
+                # What is there may not be durable under that name: this one is, until that is.
+                _sync(path.parent)
+                here.unlink(missing_ok=True)
+                return False
+            if not path.parent.exists():
+                path.parent.mkdir()
+                _sync(self.folder)
+            try:
+                here.rename(path)
+            except FileNotFoundError:  # twice in this group
+                return False
+            return True
+
+    def _settle_left_over(self) -> None:
+        """Looks after what a power cut left in `arrived`: whole files go where they belong, torn ones are removed."""
+        for left in self._arrived.iterdir():
+            with open(left, "rb") as file:
+                whole = hashlib.file_digest(file, "sha256").hexdigest() == left.name
+            if whole:
+                self._move_in(left, self.path(left.name))
+            left.unlink(missing_ok=True)
+
     def path(self, sha256: str) -> Path:
         """Where the bytes with this hex digest are; whether they are there is for the caller to see."""
         return blob_path(self.folder, sha256)
@@ -79,6 +187,9 @@ class Blobs:
     def delete(self, sha256: str) -> bool:
         """Removes a blob; False when there was none."""
         path = self.path(sha256)
+        if logged_bytes := self.arrivals.drop(sha256):
+            self._give(logged_bytes)
+            return True
         with self._lock:
             try:
                 size_bytes = path.stat().st_size
@@ -130,8 +241,8 @@ class Blobs:
     def _take(self, size_bytes: int) -> None:
         with self._lock:
             wanted_bytes = self._total() + size_bytes
-            if self._limit_bytes is not None and wanted_bytes > self._limit_bytes:
-                raise StorageFull(f"the blobs would take more than their bound of {self._limit_bytes} bytes")
+            if self.limit_bytes is not None and wanted_bytes > self.limit_bytes:
+                raise StorageFull(f"the blobs would take more than their bound of {self.limit_bytes} bytes")
             self._taken_bytes = wanted_bytes
 
     def _give(self, size_bytes: int) -> None:

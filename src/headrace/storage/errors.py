@@ -8,6 +8,9 @@ StoreError
   HeadMoved              a commit that does not follow the head: a second writer, or the same group twice
   BatchNotDone           a batch that cannot be finished yet
   UnknownBatch, UnknownDocument
+  BatchListed            a batch that takes no more documents
+  KeyUsed                an idempotency key that was used for something else
+  LeaseLost              what somebody wrote about a document that is not his any more
 StorageFull (an OSError) the disk or the bound on blobs is full; nothing was written, try again when there is room
 """
 
@@ -64,6 +67,20 @@ class UnknownBatch(StoreError):
 
 class UnknownDocument(StoreError):
     """No document, or no dead letter, has this id."""
+
+
+class BatchListed(StoreError):
+    """The batch takes no more documents."""
+
+
+class KeyUsed(StoreError):
+    """The idempotency key was used for another request."""
+
+
+class LeaseLost(StoreError):
+    """The document was given to somebody else, or has its end; nothing was written."""
+
+    exit_code = 1
 
 
 class StorageFull(OSError):

@@ -228,7 +228,7 @@ class MemoryStore:
             changes[str(entry.verdict)] = 1
         counts = {f.name: getattr(of.accounts, f.name) + changes.get(f.name, 0) for f in fields(Accounts)}
         of.accounts = Accounts(**counts)
-        if entry.kind is EntryKind.FAILURE:
+        if entry.kind is EntryKind.FAILURE and entry.state is not DocumentState.CANCELLED:
             letter = DeadLetter(
                 len(self._dead) + 1,
                 self._document(of, entry.position),

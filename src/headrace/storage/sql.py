@@ -31,17 +31,23 @@ class SqlPart:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """One transaction: all of it on disk afterwards, or nothing.
+        """One transaction: all of it on disk afterwards, or nothing. Inside another one, it is a part of that.
 
         Raises:
             StorageFull: no room.
             StoreUnavailable: the database cannot be used.
         """
+        if self._connection.in_transaction():
+            yield self._connection
+            return
         try:
             with self._connection.begin():
                 yield self._connection
-        except DBAPIError as error:
-            raise translated(error) from error
+        except BaseException as error:
+            self._book_ids.clear()  # a book that was new in this transaction is not there any more
+            if isinstance(error, DBAPIError):
+                raise translated(error) from error
+            raise
 
     def _fast(self, statement: Insert | Update, rows: Sequence[tuple[Any, ...]], keys: tuple[str, ...] = ()) -> int:
         """Runs a statement for each tuple of its parameters, in the order it names them; returns the rows changed.

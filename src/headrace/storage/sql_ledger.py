@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from headrace.documents.document import Document, document_id
 from headrace.documents.entry import Entry, FirstSeen, Head
-from headrace.documents.status import EntryKind, Verdict
+from headrace.documents.status import DocumentState, EntryKind, Verdict
 from headrace.storage.errors import HeadMoved, UnknownDocument
 from headrace.storage.sql import QUEUED, SqlPart
 from headrace.storage.store import Telemetry, counter_of
@@ -33,6 +33,13 @@ _END_DOCUMENT = (
         documents.c.state == literal_column(f"'{QUEUED}'"),
     )
     .values(state=bindparam("to_state"), elapsed_s=bindparam("took_s"), telemetry=bindparam("measured"))
+)
+
+_COUNTED = ("succeeded", "partial", "duplicates", "failed", "in_flight", "needs_review", "rejected")
+_COUNT = (
+    update(batches)
+    .where(batches.c.id == bindparam("of_batch"))
+    .values({name: batches.c[name] + bindparam(f"more_{name}") for name in _COUNTED})
 )
 
 
@@ -161,9 +168,8 @@ class SqlLedger(SqlPart):
             if entry.verdict in (Verdict.NEEDS_REVIEW, Verdict.REJECTED):
                 by_batch[entry.batch_id][str(entry.verdict)] += 1
             by_batch[entry.batch_id]["in_flight"] -= 1
-        for batch_id, counts in by_batch.items():
-            values = {batches.c[name]: batches.c[name] + count for name, count in counts.items()}
-            self._connection.execute(update(batches).where(batches.c.id == batch_id).values(values))
+        rows = [(*(counts[name] for name in _COUNTED), batch_id) for batch_id, counts in by_batch.items()]
+        self._fast(_COUNT, rows)
 
     def _keep_dead(self, group: Sequence[Entry], kept: Mapping[str, str]) -> None:
         now = time.time()
@@ -177,7 +183,7 @@ class SqlLedger(SqlPart):
                 now,
             )
             for entry in group
-            if entry.kind is EntryKind.FAILURE
+            if entry.kind is EntryKind.FAILURE and entry.state is not DocumentState.CANCELLED
         ]
         self._fast_insert(dead_letters, _DEAD, rows)
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from sqlalchemy import LargeBinary, Row, Select, and_, cast, func, or_, select
+from sqlalchemy import LargeBinary, Row, Select, and_, cast, func, or_, select, text
 
 from headrace.documents.document import document_id
 from headrace.documents.entry import Entry, Head, format_voucher, is_voucher_number, parse_voucher
@@ -58,15 +58,17 @@ class SqlReading(SqlPart):
         self, *, book: str | None = None, batch_id: int | None = None, after_sequence: int = 0, limit: int = 256
     ) -> list[Entry]:
         """See `ReadStore.entries`."""
-        statement = _entries().where(entries.c.sequence > after_sequence).order_by(entries.c.sequence).limit(limit)
+        statement = (
+            select_entries().where(entries.c.sequence > after_sequence).order_by(entries.c.sequence).limit(limit)
+        )
         with self._transaction() as connection:
             if batch_id is not None:
-                statement = statement.where(entries.c.batch_id == batch_id)
+                statement = statement.where(entries.c.batch_id == batch_id, is_outcome)
             elif book is not None:
                 statement = statement.where(entries.c.book_id == self._book_id(book))
             else:
                 raise ValueError("entries of which book or batch?")
-            return [_entry(row) for row in connection.execute(statement)]
+            return [as_entry(row) for row in connection.execute(statement)]
 
     def document(self, document_id: str) -> DocumentRecord | None:
         """See `ReadStore.document`."""
@@ -188,7 +190,7 @@ class SqlReading(SqlPart):
         this = (documents.c.batch_id == batch_id, documents.c.position == position)
         row = self._connection.execute(select(documents).where(*this)).one()
         entry = self._connection.execute(
-            _entries().where(entries.c.batch_id == batch_id, entries.c.position == position)
+            select_entries().where(entries.c.batch_id == batch_id, entries.c.position == position, is_outcome)
         ).one_or_none()
         return DocumentRecord(
             self._document(self._batch_row(batch_id).book, row),
@@ -197,23 +199,28 @@ class SqlReading(SqlPart):
             json.loads(row.last_failure) if row.last_failure else None,
             row.replay_of,
             _telemetry(row),
-            _entry(entry) if entry else None,
+            as_entry(entry) if entry else None,
         )
 
 
 _ID = re.compile("d[0-9a-f]{20}")
 
+is_outcome = text("entries.amends = 0")
+"""Leaves out corrections and reviews; a literal, so that SQLite sees that the index of outcomes answers it."""
+
 same_document = and_(documents.c.batch_id == dead_letters.c.batch_id, documents.c.position == dead_letters.c.position)
 
 
-def _entries() -> Select[Any]:
+def select_entries() -> Select[Any]:
+    """Entries with their book, for `as_entry`."""
     # Cast, because whoever edits a ledger by hand leaves text behind, and that has to be read to be found out.
     content = cast(entries.c.content, LargeBinary).label("content")
     others = (column for column in entries.c if column is not entries.c.content)
     return select(*others, content, books.c.name.label("book")).join(books)
 
 
-def _entry(row: Row[Any]) -> Entry:
+def as_entry(row: Row[Any]) -> Entry:
+    """A row of `select_entries`."""
     return Entry.stored(
         book=row.book,
         sequence=row.sequence,

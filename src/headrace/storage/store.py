@@ -334,7 +334,10 @@ class ReadStore(Protocol):
     def entries(
         self, *, book: str | None = None, batch_id: int | None = None, after_sequence: int = 0, limit: int = 256
     ) -> list[Entry]:
-        """The next entries of a book, or of a batch, in order of sequence; empty at the end."""
+        """The next entries of a book, or of a batch, in order of sequence; empty at the end.
+
+        Corrections and reviews are among those of a book, and left out of those of a batch.
+        """
 
     def document(self, document_id: str) -> DocumentRecord | None:
         """One document by id."""

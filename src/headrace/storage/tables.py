@@ -3,9 +3,14 @@
 books ──< batches ──< documents ──1 entries        one entry for each document, at most
               │            ├────1 dead_letters     failed documents
               │            └────1 document_ids     id -> batch, position
+              │            ├────1 submissions      whose it is, and who works on it (service)
+              │            └────1 reviews          what a person decided, last
               ├──< listings                        sources whose names have their positions
-              └──< samples                         time series for the report
+              ├──< samples                         time series for the report
+              └────1 open_batches                  owner of a batch that takes documents one by one (service)
 books ──< first_seen                               digest -> the first receipt with it
+
+For the service: idempotency_keys (client, key -> document), events (what happened, in order), drains (reports).
 """
 
 from __future__ import annotations
@@ -25,9 +30,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The number of migrations; kept in the file's `user_version`, so that a current store opens without Alembic."""
 
 REVISION = f"{SCHEMA_VERSION:04d}"
@@ -120,9 +126,12 @@ entries = Table(
     Column("content", LargeBinary, nullable=False),  # as it was hashed, byte for byte
     Column("prev_hash", String(64), nullable=False),
     Column("entry_hash", String(64), nullable=False),
+    # A correction or a review; what is no such thing is the document's outcome, and there is one of it.
+    Column("amends", Boolean, nullable=False, server_default=text("0")),
     ForeignKeyConstraint(["batch_id", "position"], ["documents.batch_id", "documents.position"]),
     Index("entries_by_batch", "batch_id", "sequence"),
-    Index("entries_by_document", "batch_id", "position", unique=True),
+    Index("entries_by_document", "batch_id", "position", unique=True, sqlite_where=text("amends = 0")),
+    Index("entries_amending", "batch_id", "position", "sequence", sqlite_where=text("amends = 1")),
 )
 
 first_seen = Table(
@@ -163,6 +172,80 @@ samples = Table(
     Column("documents_done", BigInteger, nullable=False),
     Column("documents_per_s", Float, nullable=False),
     sqlite_with_rowid=False,
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("batch_id", Integer, primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("client", Text, nullable=False),
+    Column("class", Integer, nullable=False),
+    Column("sha256", LargeBinary(32), nullable=False),
+    Column("accepted_at", Float, nullable=False),
+    Column("lease", Integer, nullable=False),  # 0 waits, 1 is worked on, 2 has its end
+    Column("fence", Integer, nullable=False),  # rises with every lease; who comes with an older one writes nothing
+    Column("restarts", Integer, nullable=False),  # how often the service ended while it was worked on
+    Column("cancelled_by", Text),
+    ForeignKeyConstraint(["batch_id", "position"], ["documents.batch_id", "documents.position"]),
+    Index("submissions_by_content", "sha256", "client"),
+    Index("submissions_waiting", "batch_id", "position", sqlite_where=text("lease < 2")),
+    sqlite_with_rowid=False,
+)
+
+open_batches = Table(
+    "open_batches",
+    metadata,
+    Column("batch_id", ForeignKey("batches.id"), primary_key=True),
+    Column("client", Text, nullable=False),
+    Column("class", Integer, nullable=False),
+    Column("key", Text),
+    Index("open_batches_by_key", "client", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("client", Text, primary_key=True),
+    Column("fingerprint", Text, nullable=False),
+    Column("batch_id", Integer, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("used_at", Float, nullable=False),
+    Index("idempotency_keys_by_age", "used_at"),
+    sqlite_with_rowid=False,
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("kind", String(30), nullable=False),
+    Column("client", Text, nullable=False),
+    Column("batch_id", Integer, nullable=False),
+    Column("document_id", String(32)),
+    Column("data", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+reviews = Table(
+    "reviews",
+    metadata,
+    Column("batch_id", Integer, primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("decision", String(12)),
+    Column("version", BigInteger, nullable=False),
+    ForeignKeyConstraint(["batch_id", "position"], ["documents.batch_id", "documents.position"]),
+    sqlite_with_rowid=False,
+)
+
+drains = Table(
+    "drains",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("report", Text, nullable=False),
 )
 
 
