@@ -28,6 +28,7 @@ from headrace.service.errors import (
 )
 from headrace.service.group_commit import GroupCommit
 from headrace.service.spool import Spool, Spooled
+from headrace.service.turn import Turn
 from headrace.service.views import Accepted, ServiceLimits, Submission
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import BatchListed, KeyUsed, UnknownBatch
@@ -180,7 +181,9 @@ class Intake:
 
     # Take it in
 
-    async def accept(self, submission: Submission, permit: Permit, body: AsyncIterator[bytes]) -> Accepted:
+    async def accept(
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+    ) -> Accepted:
         """See `Reception.accept`."""
         key = submission.idempotency_key
         in_use = None if key is None else (submission.client, key)
@@ -194,6 +197,9 @@ class Intake:
             spooled = await self._spool.receive(
                 body, declared_bytes=submission.declared_bytes, sha256=submission.sha256
             )
+            if turn is not None:
+                await turn.comes()
+                turn.pass_on()  # `run` below is in the line before anybody wakes up
             arrival = Arrival(spooled, _new(submission, spooled), permit)
             # From here on `_arrived` sees to permit and bytes, whether or not anybody still waits.
             handed_over = True
