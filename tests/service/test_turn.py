@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 
+from service_support import BATCH, body_of, jpeg, serving, until
+
+from headrace.flow import Admitted
+from headrace.service.reception import Submission
 from headrace.service.turn import Turn
 
 
@@ -60,5 +64,24 @@ def test_a_turn_that_came_remembers_nobody():
         first.pass_on()
         await second.comes()
         assert second._before is None
+
+    asyncio.run(run())
+
+
+def test_who_is_cancelled_while_it_waits_for_its_turn_leaves_nothing_behind(tmp_path):
+    async def run() -> None:
+        async with serving(tmp_path / "w") as reception:
+            submission = Submission("", BATCH)
+            decision = reception.decide(submission)
+            assert isinstance(decision, Admitted)
+            blocked = Turn(Turn())  # the one before never passes on
+            task = asyncio.create_task(reception.accept(submission, decision.permit, body_of(jpeg(1)), blocked))
+            await until(lambda: reception.capacity().bound("upload_buffer").used > 0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+            assert decision.permit.ended
+            assert reception.capacity().bound("upload_buffer").used == 0
+            assert await reception.ledger() == []
 
     asyncio.run(run())
