@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import schemathesis
 from http_service import HttpService, open_edge
@@ -9,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import CHECKS
 from test_http_documents import problem
 
+from headrace.service.limits import load_limits
 from headrace.service.problems import KINDS
 
 STREAMS = ("/v1/events",)
@@ -86,3 +90,28 @@ def test_any_request_gets_a_documented_answer_and_never_a_5xx(service: HttpServi
 
         ask()
     assert asked > 200
+
+
+def test_every_metric_is_in_the_page_and_the_page_names_no_other(client):
+    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(headrace_[a-z_]+)`", text))
+    shown = client.get("/metrics").text
+    found = {
+        name + ("_total" if kind == "counter" and not name.endswith("_total") else "")
+        for name, kind in re.findall(r"^# TYPE (\S+) (\w+)$", shown, re.MULTILINE)
+    }
+    assert found == told
+
+
+def test_the_limits_of_the_page_are_taken_and_its_problems_exist(tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    example = re.search(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert example is not None
+    (tmp_path / "limits.toml").write_text(example[1])
+    assert load_limits(tmp_path / "limits.toml").service.quotas["acme"].rate is not None
+    table = text.partition("| status | `code` | why |")[2].partition("## Keys")[0]
+    rows = re.findall(r"^\| (\d{3}) \| ([^|]+) \|", table, re.MULTILINE)
+    assert rows
+    for status, codes in rows:
+        for code in re.findall(r"`([a-z-]+)`", codes):
+            assert KINDS[code].status == int(status)
