@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import CHECKS
 from test_http_documents import problem
 
-from headrace.service.limits import load_limits
+from headrace.service.limits import RequestLimits
 from headrace.service.problems import KINDS
 
 STREAMS = ("/v1/events",)
@@ -92,9 +93,11 @@ def test_any_request_gets_a_documented_answer_and_never_a_5xx(service: HttpServi
     assert asked > 200
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "reference-http.md"
+
+
 def test_every_metric_is_in_the_page_and_the_page_names_no_other(client):
-    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"`(headrace_[a-z_]+)`", text))
+    told = set(re.findall(r"`(headrace_[a-z_]+)`", PAGE.read_text(encoding="utf-8")))
     shown = client.get("/metrics").text
     found = {
         name + ("_total" if kind == "counter" and not name.endswith("_total") else "")
@@ -103,14 +106,16 @@ def test_every_metric_is_in_the_page_and_the_page_names_no_other(client):
     assert found == told
 
 
-def test_the_limits_of_the_page_are_taken_and_its_problems_exist(tmp_path):
-    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
-    example = re.search(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert example is not None
-    (tmp_path / "limits.toml").write_text(example[1])
-    assert load_limits(tmp_path / "limits.toml").service.quotas["acme"].rate is not None
-    table = text.partition("| status | `code` | why |")[2].partition("## Keys")[0]
-    rows = re.findall(r"^\| (\d{3}) \| ([^|]+) \|", table, re.MULTILINE)
+def test_every_limit_of_requests_is_in_the_page():
+    told = re.findall(
+        r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8").partition("## Limits of requests")[2], re.MULTILINE
+    )
+    limits = [field.name for field in dataclasses.fields(RequestLimits)]
+    assert [name for name in told if not name.startswith("headrace_")] == limits
+
+
+def test_the_problems_of_the_page_exist_with_their_status():
+    rows = re.findall(r"^\| (\d{3}) \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows
     for status, codes in rows:
         for code in re.findall(r"`([a-z-]+)`", codes):
