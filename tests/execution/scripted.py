@@ -15,7 +15,8 @@ from typing import Any
 from headrace.execution.options import MapOptions
 from headrace.execution.ordered import MapResults
 from headrace.execution.outcome import DEADLINE, EXCEPTION, UNPICKLABLE_RESULT, WORKER_LOST, Raised
-from headrace.execution.process import End, Frame, Reply, WorkerProcess
+from headrace.execution.process import End, Reply, WorkerProcess
+from headrace.execution.window import Chunk
 from headrace.execution.wire import NO_CEILING, Doing, Kind
 
 UNREADABLE = b"not a pickle"
@@ -48,23 +49,23 @@ class ScriptedWorker:
 
     def __init__(self, pool: ScriptedPool, pid: int, quota: int | None) -> None:
         self.pool, self.pid, self.quota = pool, pid, quota
-        self.in_flight: deque[Frame] = deque()
+        self.in_flight: deque[Chunk[Any, Any]] = deque()
         self.usable, self.gone = True, False
         self.depth, self.frame_ns = 1, None
         self._ceiling = NO_CEILING
         self._doing: Doing | None = None
-        self._given: deque[tuple[Frame, bytes]] = deque()
+        self._given: deque[tuple[Chunk[Any, Any], bytes]] = deque()
         self._sent = asyncio.Event()
         self._task = asyncio.create_task(self._serve())
 
-    def give(self, frame: Frame, payload: bytes) -> None:
+    def give(self, chunk: Chunk[Any, Any], payload: bytes) -> None:
         assert self.usable
         assert len(self.in_flight) < self.depth
-        assert self.quota is None or 0 < len(frame.slots) <= self.quota or frame.slots[0].attempts or self.pool.lossy
-        self.in_flight.append(frame)
+        assert self.quota is None or 0 < len(chunk.items) <= self.quota or chunk.attempts or self.pool.lossy
+        self.in_flight.append(chunk)
         if self.quota is not None:
-            self.quota -= len(frame.slots)
-        self._given.append((frame, payload))
+            self.quota -= len(chunk.items)
+        self._given.append((chunk, payload))
 
     def flush(self) -> None:
         if self._given:
@@ -91,28 +92,28 @@ class ScriptedWorker:
             while not self._given:
                 self._sent.clear()
                 await self._sent.wait()
-            frame, payload = self._given.popleft()
+            chunk, payload = self._given.popleft()
             items = pickle.loads(payload)
-            reply = await self._run(frame, items if len(frame.slots) > 1 else [items])
+            reply = await self._run(chunk, items if len(chunk.items) > 1 else [items])
             if reply is None:
                 return
             self._doing = None
-            assert self.in_flight.popleft() is frame
+            assert self.in_flight.popleft() is chunk
             if self.pool.attached is not None:
                 self.pool.attached.on_replies(self, [reply])
 
-    async def _run(self, frame: Frame, items: list[int]) -> Reply | None:
+    async def _run(self, chunk: Chunk[Any, Any], items: list[int]) -> Reply | None:
         script = self.pool.script
         values, elapsed, errors = [], [], {}
-        if frame.position > self._ceiling:
-            return Reply(frame, Kind.RETURNED, 0, bytearray())
+        if chunk.position > self._ceiling:
+            return chunk, Kind.RETURNED, 0, b""
         total_ns = 0
         for place, item in enumerate(items):
-            self._doing = Doing(frame.position, place, monotonic_ns())
+            self._doing = Doing(chunk.position, place, monotonic_ns())
             item_ns = 60_000_000 if script.choose.random() < script.slow else 20_000
             await asyncio.sleep(script.choose.choice([0.0, item_ns / 1e9]))
             total_ns += item_ns
-            elapsed.append(item_ns)
+            elapsed.append(item_ns / 1e9)
             fate = script.fates.get(item, "ok")
             if fate in ("dies", "hangs"):
                 await asyncio.sleep(1.0 if fate == "hangs" else 0.0)
@@ -126,10 +127,10 @@ class ScriptedWorker:
                 errors[place] = pickle.dumps((Raised(UNPICKLABLE_RESULT, "a lambda"), None))
             script.charged[item] += place in errors
         if len(items) > 1:
-            return Reply(frame, Kind.VALUES, total_ns, bytearray(pickle.dumps((values, elapsed, errors))))
+            return chunk, Kind.VALUES, total_ns, pickle.dumps((values, elapsed, errors))
         if errors:
-            return Reply(frame, Kind.ERROR, total_ns, bytearray(errors[0]))
-        return Reply(frame, Kind.VALUE, total_ns, bytearray(pickle.dumps(values[0])))
+            return chunk, Kind.ERROR, total_ns, errors[0]
+        return chunk, Kind.VALUE, total_ns, pickle.dumps(values[0])
 
     def kill(self) -> None:
         """From outside, at any moment: the item it is on pays."""
@@ -137,8 +138,8 @@ class ScriptedWorker:
             return
         doing = self._doing
         if doing is not None:
-            frame = next(frame for frame in self.in_flight if frame.position == doing.position)
-            item = frame.slots[doing.place or 0].item
+            chunk = next(chunk for chunk in self.in_flight if chunk.position == doing.position)
+            item = chunk.items[doing.place or 0]
             self.pool.script.charged[item] += 1
             self.pool.script.lost.add(item)
         self.end(End(WORKER_LOST, "killed"))

@@ -112,7 +112,7 @@ def test_a_grown_chunk_leaves_each_worker_its_share_of_the_window() -> None:
             chunks: set[int] = set()
             async for _ in pool.map(range(4_000), window=64, chunk="auto"):
                 for worker in pool.live:
-                    sizes = [len(frame.slots) for frame in worker.in_flight]
+                    sizes = [len(chunk.items) for chunk in worker.in_flight]
                     # What was given before the chunk grew stays in flight; what is given after it keeps to the share.
                     assert sum(sizes) <= 64 // 2 + max(sizes, default=0)
                     chunks.update(sizes)

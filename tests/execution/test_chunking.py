@@ -74,3 +74,22 @@ def test_sources_of_both_kinds_end_raise_and_close_alike() -> None:
 
     asyncio.run(go())
     assert closed == ["blocking", "async", "blocking"]
+
+
+def test_a_source_gives_no_more_than_it_is_asked_for() -> None:
+    source = Source(iter(range(5)))
+    assert source.pull_many(3) == [0, 1, 2]
+    assert not source.ended
+    assert source.pull_many(3) == [3, 4]
+    assert source.ended
+
+
+def test_what_a_source_gave_before_it_raised_is_kept() -> None:
+    def breaks() -> Iterator[int]:
+        yield from range(3)
+        raise LookupError("gone")
+
+    source = Source(breaks())
+    assert source.pull_many(10) == [0, 1, 2]
+    assert source.ended
+    assert str(source.error) == "gone"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from headrace.execution.options import MapOptions
 from headrace.execution.ordered import MapResults
 from headrace.execution.outcome import WORKER_LOST, Failure, Success
+from headrace.execution.window import Chunk
 from headrace.flow.testing import Schedule, assert_nothing_leaked, run_schedules
 
 from .scripted import FATES, Script, ScriptedPool
@@ -24,6 +25,11 @@ from .scripted import FATES, Script, ScriptedPool
 
 def weigh(item: int) -> int:
     return 1 + item % 7
+
+
+def _positions(chunks: Iterable[Chunk[int, Any]]) -> Iterator[int]:
+    for chunk in chunks:
+        yield from range(chunk.position, chunk.end + 1)
 
 
 def assert_sound(results: MapResults[Any, Any], pool: ScriptedPool, pulled: list[int]) -> None:
@@ -34,13 +40,13 @@ def assert_sound(results: MapResults[Any, Any], pool: ScriptedPool, pulled: list
     assert s.pulled == s.released + s.window_used, s
     assert s.window_used - len(results._held) <= s.window_limit, s
     assert s.byte_budget is None or s.weight <= s.byte_budget or window.used == 1, s
-    assert s.weight == sum(slot.weight for slot in window), s
+    assert s.weight == sum(sum(chunk.weights or ()) for chunk in window), s
     if intake is None or results.closing or results._stopped:
         return
-    places = Counter(slot.position for slot in intake.pending)
-    places.update(slot.position for _, slots in attempts._again for slot in slots)
-    places.update(slot.position for worker in pool.live for frame in worker.in_flight for slot in frame.slots)
-    unsettled = {slot.position for slot in window if slot.outcome is None}
+    places = Counter(_positions(intake.pending))
+    places.update(_positions(chunk for _, chunk in attempts._again))
+    places.update(_positions(chunk for worker in pool.live for chunk in worker.in_flight))
+    unsettled = set(_positions(chunk for chunk in window if chunk.outcomes is None))
     assert max(places.values(), default=1) == 1, "an item is in two places"
     assert set(places) <= unsettled, "something settled is to be run"
     charging = sum(not task.done() for task in attempts._charging)

@@ -10,15 +10,16 @@ import asyncio
 import contextlib
 import heapq
 import pickle
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from time import monotonic_ns
 from typing import Any, Generic, TypeVar
 
 from headrace.execution.options import MapOptions
 from headrace.execution.outcome import UNPICKLABLE_RESULT, Failure, Raised, Success, describe
-from headrace.execution.process import STUCK, End, Frame, Reply, WorkerProcess
-from headrace.execution.window import Slot, Window
+from headrace.execution.process import STUCK, End, Reply, WorkerProcess
+from headrace.execution.window import Chunk, Window
 from headrace.execution.wire import Kind
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Attempts(Generic[T, R]):
         self._window = window
         self._options = options
         self._listener = listener
-        self._again: list[tuple[int, list[Slot[T, Any]]]] = []  # a heap: what came first runs first
+        self._again: list[tuple[int, Chunk[T, Any]]] = []  # a heap: what came first runs first
         self._charging: set[asyncio.Task[None]] = set()
         self.charged = 0
         self.rerun = 0
@@ -58,145 +59,163 @@ class Attempts(Generic[T, R]):
         """Whether something is to be run again."""
         return bool(self._again)
 
-    def pop(self) -> list[Slot[T, Any]]:
+    def pop(self) -> Chunk[T, Any]:
         """What is to be run again next: the earliest in the order."""
         return heapq.heappop(self._again)[1]
 
     def take(self, worker: WorkerProcess, reply: Reply) -> None:
         """Enters what a worker answered."""
-        slots, kind = reply.frame.slots, reply.kind
+        chunk, kind, elapsed_ns, payload = reply
         if kind == Kind.VALUE:
-            self._take_value(slots[0], reply, worker)
-        elif kind == Kind.ERROR:
-            self._take_error(slots[0], reply.payload, reply.elapsed_ns, worker)
+            self._take_value(chunk, payload, elapsed_ns, worker)
         elif kind == Kind.VALUES:
-            self._take_values(slots, reply.payload, worker)
+            self._take_values(chunk, payload, worker)
+        elif kind == Kind.ERROR:
+            self._take_error(chunk, payload, elapsed_ns / 1e9, worker)
         elif kind == Kind.UNREADABLE:
-            self.again_singly(slots)
+            self.again_singly(chunk)
         else:
-            self.again(slots)
+            self.again(chunk)
 
-    def take_lost(self, worker: WorkerProcess, frames: tuple[Frame, ...], end: End) -> bool:
+    def take_lost(self, worker: WorkerProcess, chunks: tuple[Chunk[T, Any], ...], end: End) -> bool:
         """Enters the end of a worker; says whether an item was charged with it."""
         doing = None if end.code == STUCK else worker.doing()
         charged = False
-        for position, slots in frames:
-            if doing is None or doing.position != position:
-                self.again(slots)
-            elif doing.place is None and len(slots) > 1:
+        for chunk in chunks:
+            if doing is None or doing.position != chunk.position:
+                self.again(chunk)
+            elif doing.place is None and len(chunk.items) > 1:
                 # It died reading or answering the chunk: whose fault that is shows when each comes alone.
-                self.again_singly(slots)
+                self.again_singly(chunk)
             else:
-                victim = slots[doing.place or 0]
                 charged = True
-                self.again([slot for slot in slots if slot is not victim])
                 elapsed_s = (monotonic_ns() - doing.started_ns) / 1e9
-                self.fail(victim, Raised(end.code, end.detail), None, elapsed_s, worker)
+                for place, part in enumerate(self._parts(chunk)):
+                    if place == (doing.place or 0):
+                        self.fail(part, Raised(end.code, end.detail), None, elapsed_s, worker)
+                    else:
+                        self.again(part)
         return charged
 
-    def _take_value(self, slot: Slot[T, Any], reply: Reply, worker: WorkerProcess) -> None:
-        elapsed_s = reply.elapsed_ns / 1e9
-        try:
-            value = pickle.loads(reply.payload)
-        except (Exception, SystemExit) as error:
-            self.fail(slot, describe(error, UNPICKLABLE_RESULT), error, elapsed_s, worker)
-            return
-        self.settle(slot, Success(slot.item, value, elapsed_s, slot.attempts + 1, worker.pid))
+    def _parts(self, chunk: Chunk[T, Any]) -> list[Chunk[T, Any]]:
+        return [chunk] if len(chunk.items) == 1 else self._window.split(chunk)
 
-    def _take_values(self, slots: list[Slot[T, Any]], payload: bytearray, worker: WorkerProcess) -> None:
+    def _take_value(
+        self, chunk: Chunk[T, Any], payload: bytes | bytearray, elapsed_ns: int, worker: WorkerProcess
+    ) -> None:
+        elapsed_s = elapsed_ns / 1e9
+        try:
+            value = pickle.loads(payload)
+        except (Exception, SystemExit) as error:
+            self.fail(chunk, describe(error, UNPICKLABLE_RESULT), error, elapsed_s, worker)
+            return
+        self._settle_values(chunk, (value,), (elapsed_s,), worker)
+
+    def _take_values(self, chunk: Chunk[T, Any], payload: bytes | bytearray, worker: WorkerProcess) -> None:
         try:
             values, elapsed, errors = pickle.loads(payload)
         except (Exception, SystemExit):
             # One result cannot be read back: when each comes alone, that one will say so.
-            self.again_singly(slots)
+            self.again_singly(chunk)
             return
-        for index, slot in enumerate(slots):
-            if index in errors:
-                self._take_error(slot, errors[index], elapsed[index], worker)
+        if not errors:
+            self._settle_values(chunk, values, elapsed, worker)
+            return
+        for place, part in enumerate(self._parts(chunk)):
+            if place in errors:
+                self._take_error(part, errors[place], elapsed[place], worker)
             else:
-                elapsed_s = elapsed[index] / 1e9
-                self.settle(slot, Success(slot.item, values[index], elapsed_s, slot.attempts + 1, worker.pid))
+                self._settle_values(part, values[place : place + 1], elapsed[place : place + 1], worker)
+
+    def _settle_values(
+        self, chunk: Chunk[T, Any], values: Sequence[R], elapsed: Sequence[float], worker: WorkerProcess
+    ) -> None:
+        columns = zip(chunk.items, values, elapsed, repeat(chunk.attempts + 1), repeat(worker.pid), strict=False)
+        # As `Success(*row)` of each row, without a step of Python for each.
+        self.settle(chunk, list(map(tuple.__new__, repeat(Success), columns)))
 
     def _take_error(
-        self, slot: Slot[T, Any], payload: bytes | bytearray, elapsed_ns: int, worker: WorkerProcess
+        self, chunk: Chunk[T, Any], payload: bytes | bytearray, elapsed_s: float, worker: WorkerProcess
     ) -> None:
         raised, pickled = pickle.loads(payload)
         exception: BaseException | None = None
         if pickled is not None:
             with contextlib.suppress(Exception, SystemExit):
                 exception = pickle.loads(pickled)
-        self.fail(slot, raised, exception, elapsed_ns / 1e9, worker)
+        self.fail(chunk, raised, exception, elapsed_s, worker)
 
-    def settle(self, slot: Slot[T, Any], outcome: Success[T, R] | Failure[T]) -> None:
-        """Enters an item's outcome."""
-        self.finished += 1
-        self._window.settle(slot, outcome)
+    def settle(self, chunk: Chunk[T, Any], outcomes: list[Success[T, R] | Failure[T]]) -> None:
+        """Enters the outcomes of a chunk."""
+        self.finished += len(outcomes)
+        self._window.settle(chunk, outcomes)
 
     def fail(
         self,
-        slot: Slot[T, Any],
+        chunk: Chunk[T, Any],
         raised: Raised,
         exception: BaseException | None,
         elapsed_s: float,
         worker: WorkerProcess | None,
     ) -> None:
-        """Charges an item with a failure; it is run again when attempts are left, else that is its outcome."""
-        slot.attempts += 1
+        """Charges the one item of a chunk with a failure.
+
+        It is run again when attempts are left, else that is its outcome.
+        """
+        (item,) = chunk.items
+        chunk.attempts += 1
         self.charged += 1
         again = raised.code in self._options.retriable
         failure = Failure.of(
-            slot.item,
+            item,
             raised,
-            attempt=slot.attempts,
+            attempt=chunk.attempts,
             elapsed_s=elapsed_s,
             retriable=again,
             exception=exception,
             worker=None if worker is None else worker.pid,
         )
-        if not again or slot.attempts >= self._options.attempts:
-            self.settle(slot, failure)
+        if not again or chunk.attempts >= self._options.attempts:
+            self.settle(chunk, [failure])
         elif self._options.on_charge is None:
-            heapq.heappush(self._again, (slot.position, [slot]))
+            heapq.heappush(self._again, (chunk.position, chunk))
         else:
-            task = asyncio.ensure_future(self._charge(slot, self._options.on_charge, failure))
+            task = asyncio.ensure_future(self._charge(chunk, self._options.on_charge, failure))
             self._charging.add(task)
             task.add_done_callback(self._charging.discard)
 
     async def _charge(
-        self, slot: Slot[T, Any], on_charge: Callable[[T, Failure[T]], Awaitable[None]], failure: Failure[T]
+        self, chunk: Chunk[T, Any], on_charge: Callable[[T, Failure[T]], Awaitable[None]], failure: Failure[T]
     ) -> None:
         try:
-            await on_charge(slot.item, failure)
+            await on_charge(failure.item, failure)
         except Exception as error:
             self._listener.on_error(error)
             return
-        heapq.heappush(self._again, (slot.position, [slot]))
+        heapq.heappush(self._again, (chunk.position, chunk))
         self._listener.on_again()
 
-    def again(self, slots: list[Slot[T, Any]]) -> None:
-        """These are run again, without charge."""
-        if not slots:
+    def again(self, chunk: Chunk[T, Any]) -> None:
+        """It is run again, without charge."""
+        if self.ceiling is not None and chunk.position > self.ceiling:
+            self.finished += len(chunk.items)
             return
-        if self.ceiling is not None and slots[0].position > self.ceiling:
-            self.finished += len(slots)
-            return
-        self.rerun += len(slots)
-        heapq.heappush(self._again, (slots[0].position, slots))
+        self.rerun += len(chunk.items)
+        heapq.heappush(self._again, (chunk.position, chunk))
 
-    def again_singly(self, slots: list[Slot[T, Any]]) -> None:
-        """The same, each by itself."""
-        for slot in slots:
-            self.again([slot])
+    def again_singly(self, chunk: Chunk[T, Any]) -> None:
+        """The same, each item by itself."""
+        for part in self._parts(chunk):
+            self.again(part)
 
     def stop(self, ceiling: int) -> None:
         """Gives up what is to be run again and lies beyond the ceiling."""
         self.ceiling = ceiling
         waiting, self._again = self._again, []
-        for position, slots in waiting:
+        for position, chunk in waiting:
             if position <= ceiling:
-                heapq.heappush(self._again, (position, slots))
+                heapq.heappush(self._again, (position, chunk))
             else:
-                self.finished += len(slots)
+                self.finished += len(chunk.items)
 
     def give_up(self) -> None:
         """Nothing is run again, and nothing is charged any more; every item counts as finished."""

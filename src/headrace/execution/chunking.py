@@ -23,7 +23,7 @@ def chunks(source: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 class Source(Generic[T]):
-    """An iterable or async iterable, pulled one item at a time.
+    """An iterable or async iterable, pulled no further than it is asked to.
 
     A blocking iterable is advanced in the event loop: whatever waits for disk or network longer than the loop can
     spare should be an async iterable.
@@ -44,13 +44,19 @@ class Source(Generic[T]):
 
     def pull(self) -> tuple[T] | None:
         """The next item of a blocking source, in a tuple of one; None when it ended or raised."""
+        items = self.pull_many(1)
+        return (items[0],) if items else None
+
+    def pull_many(self, most: int) -> list[T]:
+        """The next items of a blocking source; fewer than asked for when it ended or raised."""
+        items: list[T] = []
         try:
-            return (next(cast("Iterator[T]", self._iterator)),)
-        except StopIteration:
-            self.ended = True
+            items.extend(islice(cast("Iterator[T]", self._iterator), most))  # keeps what came before an error
         except Exception as error:
             self.fail(error)
-        return None
+        else:
+            self.ended = len(items) < most
+        return items
 
     async def receive(self) -> tuple[T] | None:
         """The same of an async source. Cancelled, it has passed the cancellation on into the source."""

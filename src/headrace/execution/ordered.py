@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import pickle
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from itertools import repeat
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -19,10 +20,10 @@ from headrace.execution.chunking import Source
 from headrace.execution.intake import Intake
 from headrace.execution.options import MapOptions
 from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, UNPICKLABLE_ITEM, Failure, Success, describe
-from headrace.execution.process import DEPTH_LIMIT, End, Frame, Reply, WorkerProcess
+from headrace.execution.process import DEPTH_LIMIT, End, Reply, WorkerProcess
 from headrace.execution.statistics import DrainReport, MapStatistics, Running
 from headrace.execution.watchdog import Watchdog
-from headrace.execution.window import Slot, UnorderedWindow, Window
+from headrace.execution.window import Chunk, UnorderedWindow, Window
 from headrace.execution.wire import ANSWERED, Doing
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class MapResults(Generic[T, R]):
         self._idle = asyncio.Event()  # while stopping or closing: nothing is outstanding, or in flight
         self._waiter: asyncio.Future[None] | None = None
         self._filling: asyncio.Handle | None = None
+        self._hungry = True  # a worker has room, and only the window or the source kept it from being given more
 
     # For the consumer.
 
@@ -79,33 +81,30 @@ class MapResults(Generic[T, R]):
         return self._outcomes(self._source)
 
     async def _outcomes(self, source: Source[T]) -> AsyncIterator[Success[T, R] | Failure[T]]:
+        ready, pop = self._window.ready, self._window.ready.popleft
+        batch, most = 1, max(1, self._options.window // 4)
         try:
             await self._pool.attach(self)
             self._begin(source)
             self.fill()
-            release, batch, since_fill = self._window.release, max(1, self._options.window // 8), 0
             while not self.closing:
-                outcome = release()
-                if outcome is None:
-                    if self._error is not None:
-                        break
-                    if since_fill:
-                        since_fill = 0
-                        self._fill_now()
-                        continue
-                    if self._outstanding == 0 and self._ended:
+                if not ready:
+                    if self._error is not None or (self._outstanding == 0 and self._ended):
                         break
                     self._waiter = self._loop.create_future()
                     await self._waiter
                     continue
-                # Not before the consumer has it: when it comes back for more (then in batches), or when it waits.
-                if self._filling is None:
+                # What the consumer takes makes room. It is used when the consumer has let the loop run, or comes back
+                # for more after a batch; batches grow for one that does not let the loop run.
+                if self._filling is None and (self._hungry or len(ready) > 1):
                     self._filling = self._loop.call_soon(self._fill_soon)
-                yield outcome
-                since_fill += 1
-                if since_fill >= batch:
-                    since_fill = 0
-                    self._fill_now()
+                for _ in repeat(None, batch):
+                    yield pop()
+                    if not ready:
+                        break
+                batch = 1 if self._filling is None else min(2 * batch, most)
+                if self._hungry:
+                    self.fill()
             error = self._error or (None if self._stopped else source.error)
             if error is not None and not self.closing:
                 raise error
@@ -114,7 +113,7 @@ class MapResults(Generic[T, R]):
 
     def statistics(self) -> MapStatistics[T]:
         """A snapshot."""
-        window, oldest, held = self._window, self._window.oldest, len(self._held)
+        window, oldest_at, held = self._window, self._window.oldest_at, len(self._held)
         return MapStatistics(
             pulled=window.admitted + held,
             released=window.released,
@@ -124,7 +123,7 @@ class MapResults(Generic[T, R]):
             byte_budget=window.budget,
             buffered=window.settled,
             running=tuple(self._running()),
-            oldest_age_s=0.0 if oldest is None else monotonic() - oldest.admitted_at,
+            oldest_age_s=0.0 if oldest_at is None else monotonic() - oldest_at,
             charged=self._attempts.charged,
             rerun=self._attempts.rerun,
         )
@@ -132,7 +131,7 @@ class MapResults(Generic[T, R]):
     @property
     def left(self) -> tuple[T, ...]:
         """Items that were pulled and whose outcome was not handed on, in order: what a rerun has to do."""
-        return (*(slot.item for slot in self._window), *self._held)
+        return (*self._window.items, *self._held)
 
     def stop(self) -> None:
         """Pulls no more. What runs, and what comes before it in the order, is finished and handed on; then it ends.
@@ -142,8 +141,8 @@ class MapResults(Generic[T, R]):
         if self._stopped or self.closing:
             return
         self._stopped = True
-        begun = [slot.position for slot in self._window if slot.outcome is not None]
-        begun += [frame.slots[-1].position for _, frame, _ in self._doing()]
+        begun = [chunk.end for chunk in self._window if chunk.outcomes is not None]
+        begun += [chunk.end for _, chunk, _ in self._doing()]
         ceiling = max(begun, default=0)
         for worker in self._pool.live:
             worker.set_ceiling(ceiling)
@@ -170,7 +169,7 @@ class MapResults(Generic[T, R]):
             self._wake()
         left = self._window.unsettled
         finished = self._window.admitted - len(left) - before
-        return DrainReport(finished, killed, (*(slot.item for slot in left), *self._held))
+        return DrainReport(finished, killed, (*left, *self._held))
 
     async def aclose(self) -> None:
         """Ends the map now: closes the source, leaves no work running, drops outcomes that were not taken.
@@ -183,6 +182,7 @@ class MapResults(Generic[T, R]):
         self.closing = True
         busy = [worker for worker in self._pool.live if worker.in_flight] if self._intake is not None else []
         try:
+            self._window.withdraw()
             if self._filling is not None:
                 self._filling.cancel()
             if self._watchdog is not None:
@@ -230,32 +230,22 @@ class MapResults(Generic[T, R]):
         """Gives the workers what they have room for, the least loaded first; pulls as much as that takes."""
         if self.closing or self._intake is None:
             return
-        workers, sent = self._pool.live, False
-        depth_limit = self._depth_limit  # the chunk may have grown since a worker's depth was chosen
+        sent = self._hungry = False
         while True:
-            best: WorkerProcess | None = None
-            spent: WorkerProcess | None = None
-            least = depth_limit
-            for worker in workers:
-                load = len(worker.in_flight)
-                if not worker.usable:
-                    continue
-                if worker.quota is not None and worker.quota <= 0:
-                    spent = worker if load == 0 else spent
-                elif load < worker.depth and load < least:
-                    best, least = worker, load
+            best, room, spent = self._least_loaded()
             if best is None:
                 # Replaced only when there is more to do: the last worker of a run is not started for nothing.
                 if spent is None or not self._has_more():
+                    self._hungry = spent is not None and not self._ended
                     break
                 self._pool.recycle(spent)
                 continue
-            slots = self._next(best)
-            if slots is None:
+            if not self._give(best, room):
+                self._hungry = not self._ended
                 break
-            sent = self._send(best, slots) or sent
+            sent = True
         if sent:
-            for worker in workers:
+            for worker in self._pool.live:
                 worker.flush()
             self._pool.watch()
             if self._watchdog is not None:
@@ -264,55 +254,68 @@ class MapResults(Generic[T, R]):
 
     def _fill_soon(self) -> None:
         self._filling = None
-        self.fill()
+        if self._hungry:
+            self.fill()
 
-    def _fill_now(self) -> None:
-        if self._filling is not None:
-            self._filling.cancel()
-            self._filling = None
-        self.fill()
+    def _least_loaded(self) -> tuple[WorkerProcess | None, int, WorkerProcess | None]:
+        """The worker to be served next, how many chunks it takes to even it out; and one that has run all it may."""
+        best: WorkerProcess | None = None
+        spent: WorkerProcess | None = None
+        limit = self._depth_limit  # the chunk may have grown since a worker's depth was chosen
+        least = following = limit
+        for worker in self._pool.live:
+            if not worker.usable:
+                continue
+            load = len(worker.in_flight)
+            if worker.quota is not None and worker.quota <= 0:
+                spent = worker if load == 0 else spent
+            elif load < worker.depth and load < least:
+                best, least, following = worker, load, least
+            else:
+                following = min(following, load)
+        room = 0 if best is None else min(best.depth, limit, max(following, least + 1)) - least
+        return best, room, spent
 
     def _has_more(self) -> bool:
         assert self._intake is not None
         if not self._attempts.waiting:
-            self._intake.top_up(1)
+            self._intake.top_up(1, self._chunk.now)
         return self._attempts.waiting or bool(self._intake.pending)
 
-    def _next(self, worker: WorkerProcess) -> list[Slot[T, Any]] | None:
-        if self._attempts.waiting:
-            return self._attempts.pop()
-        intake = self._intake
+    def _give(self, worker: WorkerProcess, room: int) -> bool:
+        """Gives a worker up to so many chunks; false when there is nothing to give."""
+        attempts, intake, size = self._attempts, self._intake, self._chunk.now
         assert intake is not None
-        want = self._chunk.now if worker.quota is None else min(self._chunk.now, worker.quota)
-        intake.top_up(want)
-        pending = intake.pending
-        # A short chunk goes out only when the worker would stand idle, or when no more comes.
-        if not pending or (len(pending) < want and worker.in_flight and not intake.ended):
-            return None
-        return [pending.popleft() for _ in range(min(want, len(pending)))]
-
-    def _send(self, worker: WorkerProcess, slots: list[Slot[T, Any]]) -> bool:
-        attempts = self._attempts
-        spent = [slot for slot in slots if slot.attempts >= self._options.attempts]
-        if spent:
-            for slot in spent:
-                detail = f"charged {slot.attempts} of {self._options.attempts} attempts before; not run again"
-                failure = Failure(slot.item, ATTEMPTS_EXHAUSTED, detail, slot.attempts, 0.0, False)
-                attempts.settle(slot, failure)
-            slots = [slot for slot in slots if slot.outcome is None]
-            if not slots:
-                return False
-        try:
-            what = slots[0].item if len(slots) == 1 else [slot.item for slot in slots]
-            payload = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
-        except (Exception, SystemExit) as error:
-            if len(slots) > 1:
-                attempts.again_singly(slots)
-            else:
-                attempts.fail(slots[0], describe(error, UNPICKLABLE_ITEM), error, 0.0, None)
-            return False
-        worker.give(Frame(slots[0].position, slots), payload)
+        if attempts.waiting:
+            self._send(worker, attempts.pop())
+            return True
+        if worker.quota is not None:
+            size, room = min(size, worker.quota), 1
+        intake.top_up(room * size, size)
+        for given in range(room):
+            chunk = intake.next(size, idle=not worker.in_flight)
+            if chunk is None:
+                return given > 0
+            self._send(worker, chunk)
         return True
+
+    def _send(self, worker: WorkerProcess, chunk: Chunk[T, Any]) -> None:
+        """Gives it to the worker; what cannot be sent is settled, or comes back through the attempts."""
+        items = chunk.items
+        if chunk.attempts >= self._options.attempts:
+            detail = f"charged {chunk.attempts} of {self._options.attempts} attempts before; not run again"
+            failure = Failure(items[0], ATTEMPTS_EXHAUSTED, detail, chunk.attempts, 0.0, False)
+            self._attempts.settle(chunk, [failure])
+            return
+        try:
+            payload = pickle.dumps(items[0] if len(items) == 1 else items, pickle.HIGHEST_PROTOCOL)
+        except (Exception, SystemExit) as error:
+            if len(items) > 1:
+                self._attempts.again_singly(chunk)
+            else:
+                self._attempts.fail(chunk, describe(error, UNPICKLABLE_ITEM), error, 0.0, None)
+            return
+        worker.give(chunk, payload)
 
     # Taking in what became of it.
 
@@ -322,22 +325,21 @@ class MapResults(Generic[T, R]):
             if not any(other.in_flight for other in self._pool.live):
                 self._idle.set()
             return
-        chunk, fixed = self._chunk, self._pool.depth is not None
-        limit = self._depth_limit
+        size, take = self._chunk, self._attempts.take
         for reply in replies:
-            self._attempts.take(worker, reply)
-            if chunk.chosen and reply.kind in ANSWERED:
-                chunk.observe(len(reply.frame.slots), reply.elapsed_ns)
-            worker.adapt_depth(reply.elapsed_ns, limit, fixed=fixed)
+            if size.chosen and reply[1] in ANSWERED:
+                size.observe(len(reply[0].items), reply[2])
+            take(worker, reply)
+        worker.adapt_depth(replies, self._depth_limit, fixed=self._pool.depth is not None)
         self.fill()
 
     def on_lost(self, worker: WorkerProcess, end: End) -> bool:
         """A worker is gone: charges the item it was on, runs the others again. Says whether an item was charged."""
-        frames = tuple(worker.in_flight)
+        chunks = tuple(worker.in_flight)
         worker.in_flight.clear()
         if self.closing or self._killing:
             return False
-        charged = self._attempts.take_lost(worker, frames, end)
+        charged = self._attempts.take_lost(worker, chunks, end)
         self.fill()
         return charged
 
@@ -351,7 +353,7 @@ class MapResults(Generic[T, R]):
 
     @property
     def _depth_limit(self) -> int:
-        """Frames that are a worker's share of the window."""
+        """Chunks that are a worker's share of the window."""
         return max(1, min(self._pool.depth or DEPTH_LIMIT, self._share // self._chunk.now))
 
     @property
@@ -366,17 +368,17 @@ class MapResults(Generic[T, R]):
     def _held(self) -> tuple[T, ...]:
         return () if self._intake is None or self._intake.held is None else (self._intake.held[0],)
 
-    def _doing(self) -> Iterator[tuple[WorkerProcess, Frame, Doing]]:
+    def _doing(self) -> Iterator[tuple[WorkerProcess, Chunk[T, Any], Doing]]:
         for worker in self._pool.live if self._intake is not None and not self.closing else ():
             doing = worker.doing()
-            for frame in worker.in_flight if doing is not None else ():
-                if doing is not None and frame.position == doing.position:
-                    yield worker, frame, doing
+            for chunk in worker.in_flight if doing is not None else ():
+                if doing is not None and chunk.position == doing.position:
+                    yield worker, chunk, doing
 
     def _running(self) -> Iterator[Running[T]]:
         now_ns = monotonic_ns()
-        for worker, frame, doing in self._doing():
-            yield Running(frame.slots[doing.place or 0].item, (now_ns - doing.started_ns) / 1e9, worker.pid)
+        for worker, chunk, doing in self._doing():
+            yield Running(chunk.items[doing.place or 0], (now_ns - doing.started_ns) / 1e9, worker.pid)
 
     def _wake(self) -> None:
         if self._stopped and self._outstanding == 0:

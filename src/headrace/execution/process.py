@@ -13,13 +13,13 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic_ns
 from typing import Any, NamedTuple, Protocol
 
 from headrace.execution.memory import ResidentMemory
 from headrace.execution.statistics import WorkerState
-from headrace.execution.window import Slot
+from headrace.execution.window import Chunk
 from headrace.execution.wire import PARENT_DECIDES, REPLY, REQUEST, RETIRING, Doing, Kind, Page
 
 EXIT_GRACE_S = 2.0  # for a worker that was told to end: its exit handlers, its threads
@@ -32,20 +32,8 @@ SOCKET_BYTES = 1 << 20
 RECEIVE_BYTES = 1 << 18
 
 
-class Frame(NamedTuple):
-    """What was sent to a worker at once: one item, or a chunk of them."""
-
-    position: int
-    slots: list[Slot[Any, Any]]
-
-
-class Reply(NamedTuple):
-    """What came back for a frame."""
-
-    frame: Frame
-    kind: int
-    elapsed_ns: int
-    payload: bytearray
+Reply = tuple[Chunk[Any, Any], int, int, bytes | bytearray]
+"""What came back for a chunk: the chunk, the kind of answer, ns in the function, payload."""
 
 
 class End(NamedTuple):
@@ -62,7 +50,7 @@ class Owner(Protocol):
         """The factory has run."""
 
     def on_replies(self, worker: WorkerProcess, replies: list[Reply]) -> None:
-        """Frames were answered, in the order they were sent."""
+        """Chunks were answered, in the order they were sent."""
 
     def on_exit(self, worker: WorkerProcess) -> None:
         """The process is gone and reaped; all its replies came before. `in_flight` is what it leaves unanswered."""
@@ -73,10 +61,10 @@ class WorkerProcess:
 
     Attributes:
         pid: its process id.
-        in_flight: frames that were sent and not answered, in order; the first is the one it is on, if any.
+        in_flight: chunks that were sent and not answered, in order; the first is the one it is on, if any.
         quota: items it may still be given before it is replaced; None for no end.
-        depth: frames it may have in flight.
-        frame_ns: running average of the time a frame takes; None before the first.
+        depth: chunks it may have in flight.
+        frame_ns: running average of the time a chunk takes; None before the first.
         end: why it was killed or died; None while it lives.
         progress_ns: when it last answered, or was given something after it had nothing.
         answering_ns: when the last part of an answer came whose rest is to come; 0 when there is none.
@@ -86,7 +74,7 @@ class WorkerProcess:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self.state = WorkerState.STARTING
-        self.in_flight: deque[Frame] = deque()
+        self.in_flight: deque[Chunk[Any, Any]] = deque()
         self.quota = quota
         self.depth = 1
         self.frame_ns: int | None = None
@@ -151,22 +139,25 @@ class WorkerProcess:
         """Whether it can be given work."""
         return self.state in (WorkerState.IDLE, WorkerState.BUSY)
 
-    def give(self, frame: Frame, payload: bytes) -> None:
-        """Puts a frame in line for the worker; `flush` sends it."""
+    def give(self, chunk: Chunk[Any, Any], payload: bytes) -> None:
+        """Puts a chunk in line for the worker; `flush` sends it."""
         if not self.in_flight:
             self.progress_ns = monotonic_ns()
             self.state = WorkerState.BUSY
-        self.in_flight.append(frame)
+        self.in_flight.append(chunk)
+        count = len(chunk.items)
         if self.quota is not None:
-            self.quota -= len(frame.slots)
-        self._unsent.append(REQUEST.pack(len(payload), frame.position, len(frame.slots)) + payload)
+            self.quota -= count
+        self._unsent += (REQUEST.pack(len(payload), chunk.position, count), payload)
 
-    def adapt_depth(self, frame_ns: int, limit: int, *, fixed: bool) -> None:
-        """Chooses how many frames it may have in flight, from the time its frames take; grows by doubling at most."""
+    def adapt_depth(self, replies: Sequence[Reply], limit: int, *, fixed: bool) -> None:
+        """Chooses how many chunks it may have in flight, from the time they take; at most doubles."""
         if fixed:
             self.depth = limit
             return
-        average_ns = frame_ns if self.frame_ns is None else self.frame_ns + (frame_ns - self.frame_ns) // 8
+        average_ns = replies[0][2] if self.frame_ns is None else self.frame_ns
+        for _, _, elapsed_ns, _ in replies:
+            average_ns += (elapsed_ns - average_ns) // 8
         self.frame_ns = average_ns
         wanted = 1 if average_ns >= SLOW_NS else max(2, TARGET_NS // (average_ns + 1))
         self.depth = max(1, min(wanted, 2 * self.depth, limit))
@@ -214,19 +205,25 @@ class WorkerProcess:
             if self._pidfd is None:
                 self._later(0, self._reap)
             return
-        self._received += data
-        self._parse()
+        if self._received:
+            self._received += data
+            del self._received[: self._parse(self._received)]
+        else:
+            self._received += data[self._parse(data) :]
         self.answering_ns = monotonic_ns() if self._received else 0
 
-    def _parse(self) -> None:
-        buffer, position, size, header = self._received, 0, len(self._received), REPLY.size
+    def _parse(self, data: bytes | bytearray) -> int:
+        """Takes in the replies that are there in full; says how many bytes those are."""
+        position, size, header = 0, len(data), REPLY.size
         replies: list[Reply] = []
+        done = 0
         while size - position >= header:
-            length, kind, elapsed_ns, rss_bytes = REPLY.unpack_from(buffer, position)
-            end = position + header + length
+            length, kind, elapsed_ns, rss_bytes = REPLY.unpack_from(data, position)
+            begin = position + header
+            end = begin + length
             if end > size:
                 break
-            payload = buffer[position + header : end]
+            payload = data[begin:end]
             position = end
             self.rss_bytes = rss_bytes
             if kind & RETIRING:
@@ -237,14 +234,16 @@ class WorkerProcess:
             elif kind == Kind.START_FAILED:
                 self.start_error = payload.decode()
             else:
-                replies.append(Reply(self.in_flight.popleft(), kind, elapsed_ns, payload))
-        del buffer[:position]
+                chunk = self.in_flight.popleft()
+                replies.append((chunk, kind, elapsed_ns, payload))
+                done += 0 if kind == Kind.RETURNED else len(chunk.items)
         if replies:
             self.progress_ns = monotonic_ns()
             if not self.in_flight and self.state is WorkerState.BUSY:
                 self.state = WorkerState.IDLE
             self._owner.on_replies(self, replies)
-            self.items_done += sum(len(reply.frame.slots) for reply in replies if reply.kind != Kind.RETURNED)
+            self.items_done += done
+        return position
 
     def _started(self) -> None:
         if self.state is WorkerState.STARTING:

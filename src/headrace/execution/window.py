@@ -2,40 +2,49 @@
 
 Counting here, and not completions, is what bounds the buffer behind a slow head item: while the head runs, nothing is
 handed on, so nothing more is admitted.
+
+Bounds are counted in items; what is kept for them is kept by the chunk, so that an item costs next to nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import dropwhile
+from itertools import chain
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 O = TypeVar("O")  # noqa: E741 - an outcome of any kind; the window does not look into it
 
 
-class Slot(Generic[T, O]):
-    """One item's place in the window.
+class Chunk(Generic[T, O]):
+    """Consecutive items that go to a worker at once and come back at once; often just one.
 
     Attributes:
-        position: its place in the order of submission, from 1.
-        item: what was submitted.
-        weight: what it adds to the weight in flight.
-        admitted_at: when, on the caller's clock.
-        attempts: attempts that were charged to it.
-        outcome: None until it is settled.
+        position: the place of its first item in the order of submission, from 1.
+        items: what was submitted. The consumer takes them away from the front.
+        weights: what each adds to the weight in flight; None when nothing is weighed.
+        admitted_at: when the first was, on the caller's clock.
+        attempts: attempts that were charged to it; an item that was charged is a chunk of its own.
+        outcomes: None until it is settled, then one for each item.
     """
 
-    __slots__ = ("admitted_at", "attempts", "item", "outcome", "position", "weight")
+    __slots__ = ("admitted_at", "attempts", "items", "outcomes", "position", "weights")
 
-    def __init__(self, position: int, item: T, weight: int, admitted_at: float, attempts: int) -> None:
+    def __init__(
+        self, position: int, items: list[T], weights: list[int] | None, admitted_at: float, attempts: int
+    ) -> None:
         self.position = position
-        self.item = item
-        self.weight = weight
+        self.items = items
+        self.weights = weights
         self.admitted_at = admitted_at
         self.attempts = attempts
-        self.outcome: O | None = None
+        self.outcomes: list[O] | None = None
+
+    @property
+    def end(self) -> int:
+        """The position of its last item."""
+        return self.position + len(self.items) - 1
 
 
 class Window(Generic[T, O]):
@@ -45,6 +54,10 @@ class Window(Generic[T, O]):
         limit: items that may be in the window at once.
         budget: weight that may be in the window at once; None for no limit. The head item is always admitted,
             whatever it weighs: else one heavy item would stop the flow for ever.
+
+    Attributes:
+        ready: outcomes to be handed on, in order. The consumer pops them from the left; that alone makes room.
+        admitted: items that were ever admitted.
     """
 
     def __init__(self, limit: int, budget: int | None = None) -> None:
@@ -54,119 +67,155 @@ class Window(Generic[T, O]):
             raise ValueError(f"a budget is at least 1, not {budget}")
         self.limit = limit
         self.budget = budget
-        self.weight = 0
+        self.ready: deque[O] = deque()
         self.admitted = 0
-        self.released = 0
-        self._slots: deque[Slot[T, O]] = deque()
+        self._released = 0
+        self._weight = 0
+        self._counted = 0  # outcomes in `ready` when it was last looked at
+        self._leaving: deque[Chunk[T, O]] = deque()  # whose outcomes are in `ready`
+        self._waiting: deque[Chunk[T, O]] = deque()  # the first of them is not settled
+
+    # The consumer pops without telling: an item costs no call here. What it took is counted when somebody asks.
+
+    def _count(self) -> None:
+        gone = self._counted - len(self.ready)
+        if not gone:
+            return
+        self._counted -= gone
+        self._released += gone
+        leaving = self._leaving
+        while gone:
+            chunk = leaving[0]
+            size = len(chunk.items)
+            if size <= gone:
+                leaving.popleft()
+                gone -= size
+                if chunk.weights is not None:
+                    self._weight -= sum(chunk.weights)
+                continue
+            chunk.position += gone
+            del chunk.items[:gone]
+            if chunk.weights is not None:
+                self._weight -= sum(chunk.weights[:gone])
+                del chunk.weights[:gone]
+            gone = 0
+
+    @property
+    def released(self) -> int:
+        """Outcomes that were handed on."""
+        self._count()
+        return self._released
 
     @property
     def used(self) -> int:
         """Items submitted and not yet handed on."""
-        return self.admitted - self.released
+        self._count()
+        return self.admitted - self._released
 
     @property
-    def has_room(self) -> bool:
-        """Whether one more item may be submitted, weight aside."""
-        return self.admitted - self.released < self.limit
+    def room(self) -> int:
+        """How many more items may be submitted, weight aside."""
+        return self.limit - self.used
+
+    @property
+    def weight(self) -> int:
+        """What the items weigh that were submitted and not yet handed on."""
+        self._count()
+        return self._weight
 
     def fits(self, weight: int) -> bool:
         """Whether an item of this weight may be submitted now, its count aside."""
-        return self.budget is None or self.admitted == self.released or self.weight + weight <= self.budget
+        return self.budget is None or self.used == 0 or self._weight + weight <= self.budget
 
-    def admit(self, item: T, weight: int = 0, now: float = 0.0, attempts: int = 0) -> Slot[T, O]:
-        """Takes an item in. The caller asked `has_room` and `fits` before."""
-        self.admitted += 1
-        slot: Slot[T, O] = Slot(self.admitted, item, weight, now, attempts)
-        self.weight += weight
-        self._place(slot)
-        return slot
+    def admit(
+        self, items: list[T], weights: list[int] | None = None, now: float = 0.0, attempts: int = 0
+    ) -> Chunk[T, O]:
+        """Takes items in, which from now on are the window's own. The caller asked `room` and `fits` before."""
+        chunk: Chunk[T, O] = Chunk(self.admitted + 1, items, weights, now, attempts)
+        self.admitted += len(items)
+        if weights is not None:
+            self._weight += sum(weights)
+        self._waiting.append(chunk)
+        return chunk
 
-    def _place(self, slot: Slot[T, O]) -> None:
-        self._slots.append(slot)
+    def extend(self, chunk: Chunk[T, O], items: list[T], weights: list[int] | None = None) -> None:
+        """Adds items to the chunk that was admitted last and is not sent yet."""
+        chunk.items += items
+        self.admitted += len(items)
+        if chunk.weights is not None and weights is not None:
+            chunk.weights += weights
+            self._weight += sum(weights)
 
-    def settle(self, slot: Slot[T, O], outcome: O) -> None:
-        """Notes an item's outcome."""
-        slot.outcome = outcome
+    def split(self, chunk: Chunk[T, O]) -> list[Chunk[T, O]]:
+        """Puts each item of an unsettled chunk into a chunk of its own, in the same places; says which those are."""
+        weights = [None] * len(chunk.items) if chunk.weights is None else [[weight] for weight in chunk.weights]
+        parts: list[Chunk[T, O]] = [
+            Chunk(position, [item], own, chunk.admitted_at, chunk.attempts)
+            for position, item, own in zip(range(chunk.position, chunk.end + 1), chunk.items, weights, strict=True)
+        ]
+        place = self._waiting.index(chunk)
+        self._waiting.rotate(-place)
+        self._waiting.popleft()
+        self._waiting.extendleft(reversed(parts))
+        self._waiting.rotate(place)
+        return parts
 
-    def release(self) -> O | None:
-        """The next outcome, which makes room; None when it is not there yet."""
-        if not self._slots or self._slots[0].outcome is None:
-            return None
-        slot = self._slots.popleft()
-        self.released += 1
-        self.weight -= slot.weight
-        return slot.outcome
+    def settle(self, chunk: Chunk[T, O], outcomes: list[O]) -> None:
+        """Notes the outcomes of a chunk, one for each item."""
+        chunk.outcomes = outcomes
+        waiting = self._waiting
+        if waiting[0] is not chunk:
+            return
+        self._count()
+        while waiting and (outcomes_there := waiting[0].outcomes) is not None:
+            self._leaving.append(waiting.popleft())
+            self.ready += outcomes_there
+        self._counted = len(self.ready)
 
-    @property
-    def ready(self) -> bool:
-        """Whether an outcome can be released now."""
-        return bool(self._slots) and self._slots[0].outcome is not None
+    def withdraw(self) -> None:
+        """Hands nothing on any more: what is ready stays in the window."""
+        self._count()
+        self.ready.clear()
+        self._counted = 0
 
     @property
     def settled(self) -> int:
         """Outcomes that are there and were not released."""
-        return sum(slot.outcome is not None for slot in self._slots)
+        return sum(len(chunk.items) for chunk in self if chunk.outcomes is not None)
 
     @property
-    def unsettled(self) -> tuple[Slot[T, O], ...]:
-        """What cannot be released as things are: no outcome, or behind one that has none."""
-        return tuple(dropwhile(lambda slot: slot.outcome is not None, self._slots))
+    def unsettled(self) -> tuple[T, ...]:
+        """Items that cannot be released as things are: without an outcome, or behind one that has none."""
+        return tuple(chain.from_iterable(chunk.items for chunk in self._waiting))
 
     @property
-    def oldest(self) -> Slot[T, O] | None:
-        """The slot that was admitted first."""
-        return self._slots[0] if self._slots else None
+    def items(self) -> tuple[T, ...]:
+        """What was submitted and not handed on, in the order of submission."""
+        return tuple(chain.from_iterable(chunk.items for chunk in self))
 
-    def __iter__(self) -> Iterator[Slot[T, O]]:
-        """What is in the window, in the order of submission."""
-        return iter(self._slots)
+    @property
+    def oldest_at(self) -> float | None:
+        """When the oldest item was admitted that was not handed on."""
+        return min((chunk.admitted_at for chunk in self), default=None)
+
+    def __iter__(self) -> Iterator[Chunk[T, O]]:
+        """The chunks of what was not handed on, in the order of submission."""
+        self._count()
+        return iter((*self._leaving, *self._waiting))
 
 
 class UnorderedWindow(Window[T, O]):
     """The same bounds for those who need no order: outcomes are released as they come."""
 
-    def __init__(self, limit: int, budget: int | None = None) -> None:
-        super().__init__(limit, budget)
-        self._waiting: dict[int, Slot[T, O]] = {}
-        self._ready: deque[Slot[T, O]] = deque()
+    def settle(self, chunk: Chunk[T, O], outcomes: list[O]) -> None:
+        """Notes the outcomes of a chunk, which can be released at once."""
+        self._count()
+        chunk.outcomes = outcomes
+        self._waiting.remove(chunk)
+        self._leaving.append(chunk)
+        self.ready += outcomes
+        self._counted = len(self.ready)
 
-    def _place(self, slot: Slot[T, O]) -> None:
-        self._waiting[slot.position] = slot
-
-    def settle(self, slot: Slot[T, O], outcome: O) -> None:
-        """Notes an item's outcome, which can be released at once."""
-        slot.outcome = outcome
-        self._ready.append(self._waiting.pop(slot.position))
-
-    def release(self) -> O | None:
-        """An outcome, which makes room; None when there is none."""
-        if not self._ready:
-            return None
-        slot = self._ready.popleft()
-        self.released += 1
-        self.weight -= slot.weight
-        return slot.outcome
-
-    @property
-    def ready(self) -> bool:
-        """Whether an outcome can be released now."""
-        return bool(self._ready)
-
-    @property
-    def settled(self) -> int:
-        """Outcomes that are there and were not released."""
-        return len(self._ready)
-
-    @property
-    def unsettled(self) -> tuple[Slot[T, O], ...]:
-        """What has no outcome."""
-        return tuple(self._waiting.values())
-
-    @property
-    def oldest(self) -> Slot[T, O] | None:
-        """The slot that was admitted first."""
-        return min(self, key=lambda slot: slot.position, default=None)
-
-    def __iter__(self) -> Iterator[Slot[T, O]]:
-        """What is in the window, in the order of submission."""
-        return iter(sorted((*self._ready, *self._waiting.values()), key=lambda slot: slot.position))
+    def __iter__(self) -> Iterator[Chunk[T, O]]:
+        """The chunks of what was not handed on, in the order of submission."""
+        return iter(sorted(super().__iter__(), key=lambda chunk: chunk.position))

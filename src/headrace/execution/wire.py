@@ -32,7 +32,7 @@ class Kind(IntEnum):
     START_FAILED = 1  # text
     VALUE = 2  # the pickled value of a request of one item
     ERROR = 3  # of one item: pickled (Raised, pickled exception or None)
-    VALUES = 4  # of a chunk: pickled (values, ns of each, {index: error as above})
+    VALUES = 4  # of a chunk: pickled (values, seconds of each, {index: error as above})
     RETURNED = 5  # not begun: beyond the ceiling, or the worker is being replaced; no payload
     UNREADABLE = 6  # a chunk with an item that cannot be unpickled: to be sent one by one; no payload
 

@@ -7,6 +7,7 @@ when the parent is gone.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import mmap
@@ -55,6 +56,7 @@ def main(socket_fd: int, page_fd: int, parent_pid: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENT_DECIDES)  # blocked by the parent, until the lines above
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _yield_to_parent()
     if os.getppid() != parent_pid:
         return  # it died before the line above could take effect
     words = memoryview(mmap.mmap(page_fd, PAGE_BYTES)).cast("Q")
@@ -75,6 +77,16 @@ def main(socket_fd: int, page_fd: int, parent_pid: int) -> None:
             worker.serve(requests)
         except (BrokenPipeError, ConnectionResetError):
             return  # the parent does not want the answer any more
+
+
+def _yield_to_parent() -> None:
+    """Has this process run beside its parent, not instead of it.
+
+    Woken by a chunk, it would else push its parent off the processor in the middle of sending. Its share of the
+    processor stays the same. What it starts itself is scheduled as usual.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH | os.SCHED_RESET_ON_FORK, os.sched_param(0))
 
 
 def _read_frame(requests: io.BufferedReader[Any]) -> tuple[int, bytes, int]:
@@ -152,23 +164,29 @@ class Worker:
             items = pickle.loads(payload)
         except Exception:
             return Kind.UNREADABLE, 0, b""
-        for index, item in enumerate(items):
-            begun_ns = monotonic_ns()
+        begun_ns = monotonic_ns()
+        for mark, item in enumerate(items, tag + 1):
             words[STARTED] = begun_ns
-            words[RUNNING] = tag | index + 1
+            words[RUNNING] = mark
             try:
-                values.append(function(item))
+                value = function(item)
             except SystemExit:
                 raise
             except BaseException as error:
+                elapsed.append(monotonic_ns() - begun_ns)
+                errors[len(values)] = _dump_error(error)
                 values.append(None)
-                errors[index] = _dump_error(error)
-            elapsed.append(monotonic_ns() - begun_ns)
-        words[STARTED] = monotonic_ns()
+                begun_ns = monotonic_ns()
+                continue
+            ended_ns = monotonic_ns()
+            values.append(value)
+            elapsed.append(ended_ns - begun_ns)
+            begun_ns = ended_ns
+        words[STARTED] = begun_ns
         words[RUNNING] = tag
-        total_ns = sum(elapsed)
+        total_ns, elapsed_s = sum(elapsed), [ns / 1e9 for ns in elapsed]
         try:
-            return Kind.VALUES, total_ns, pickle.dumps((values, elapsed, errors), pickle.HIGHEST_PROTOCOL)
+            return Kind.VALUES, total_ns, pickle.dumps((values, elapsed_s, errors), pickle.HIGHEST_PROTOCOL)
         except Exception:
             for index, value in enumerate(values):
                 try:
@@ -176,7 +194,7 @@ class Worker:
                 except Exception as error:
                     values[index] = None
                     errors[index] = _dump_error(error, UNPICKLABLE_RESULT)
-            return Kind.VALUES, total_ns, pickle.dumps((values, elapsed, errors), pickle.HIGHEST_PROTOCOL)
+            return Kind.VALUES, total_ns, pickle.dumps((values, elapsed_s, errors), pickle.HIGHEST_PROTOCOL)
 
     def _watch_memory(self) -> None:
         now_ns = monotonic_ns()

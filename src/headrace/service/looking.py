@@ -41,7 +41,7 @@ def as_document(seen: Seen, *, ahead: int | None = None, eta_s: float | None = N
         accepted_at=owner.accepted_at if owner else seen.batch.started_at,
         state=_state(seen),
         stage=_stage(seen),
-        attempt=document.attempts,
+        attempt=document.attempts + (_stage(seen) != "waiting"),
         pages=record.telemetry.pages if record.telemetry else None,
         kind=str(entry.kind) if entry else None,
         receipt=corrected(entry.receipt, amendments) if entry and entry.receipt else None,

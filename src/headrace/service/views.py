@@ -83,7 +83,7 @@ class DocumentView:
     Attributes:
         state: queued, running, succeeded, partial, failed or cancelled.
         stage: what is done to it now (`waiting`, `read`, `done`).
-        attempt: attempts charged so far.
+        attempt: which attempt it is in, or had its end in; while it waits, how many were charged to it.
         pages: how many pages were read; None until it ended.
         filename: as the client called it, printable.
         kind: `receipt`, `duplicate`, `failure`; None until it ended.
