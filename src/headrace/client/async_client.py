@@ -183,6 +183,7 @@ class AsyncClient:
         *,
         key: str | None = None,
         service_class: ClassName = "batch",
+        in_order: bool = True,
         on_open: Callable[[Batch], None] | None = None,
         on_verdict: Callable[[Verdict], None] | None = None,
         deadline_s: float | None = None,
@@ -197,6 +198,8 @@ class AsyncClient:
             uploads: the documents; read only as fast as they are sent.
             key: your own name for the batch; None makes one, and then it cannot be gone on with.
             service_class: how urgent they are.
+            in_order: the batch has them in the order in which they are given: one goes after the other. Without it, as
+                many go at once as `in_flight` says; that is faster, and neighbours may change places.
             on_open: is given the batch once it is known, before anything is sent.
             on_verdict: is given what became of each document, in the order in which they were given.
             deadline_s: how long each document may take, with all its attempts; None takes that of the client.
@@ -223,7 +226,7 @@ class AsyncClient:
         window = _WINDOW * self._in_flight
         async with aclosing(self._taken(batch, deadline_s)) as results:
             known = Known(results, max(_LEAST_SPAN, 4 * window)) if batch.replayed and batch.accepted else None
-            await Sending(send, key=key, window=window, known=known, tell=tell).run(uploads)
+            await Sending(send, key=key, window=window, in_order=in_order, known=known, tell=tell).run(uploads)
         closed = await self.close_batch(batch.batch_id, deadline_s=deadline_s)
         submitted.batch = replace(closed, replayed=batch.replayed)
         return submitted

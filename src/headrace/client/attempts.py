@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import httpx
 
-from headrace.client.errors import ClientError, DeadlinePassed, Problem, ProblemError, Unreachable
+from headrace.client.errors import ClientError, DeadlinePassed, ProblemError, Unreachable
 from headrace.flow import AdaptivePermits, AimdRule, Expired, LimitBounds, Pause, Permit, RetryBudget, RetryPolicy
 
 T = TypeVar("T")
@@ -193,16 +193,18 @@ def _asked(error: Exception) -> float | None:
     return error.problem.retry_after_s if isinstance(error, ProblemError) else None
 
 
-def _problem(error: Exception | None) -> Problem | None:
-    return error.problem if isinstance(error, ProblemError) else None
-
-
 def _too_late(detail: str, last: Exception | None) -> DeadlinePassed:
-    return DeadlinePassed(detail, _problem(last))
+    if isinstance(last, httpx.TransportError):
+        detail = f"{detail}; the last attempt ended with: {_said(last)}"
+    return DeadlinePassed(detail, last.problem if isinstance(last, ProblemError) else None)
 
 
 def _final(error: Exception, *, attempts: int = 1) -> ClientError:
     if isinstance(error, ProblemError):
         return type(error)(error.problem)
     times = f" ({attempts} attempts)" if attempts > 1 else ""
-    return Unreachable(f"{str(error) or type(error).__name__}{times}")
+    return Unreachable(f"{_said(error)}{times}")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

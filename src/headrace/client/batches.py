@@ -120,6 +120,8 @@ class Sending:
         send: sends one, with its idempotency key, however long that takes; raises Rejected when it is not taken.
         key: of the batch; the keys of its documents are made of it.
         window: how many may be given and not yet decided.
+        in_order: send one after the other, so that their places in the batch are those in which they are given; the
+            next ones are looked at meanwhile.
         known: what the batch has already; None when it is new.
         tell: is given each verdict, in the order of the documents.
     """
@@ -130,12 +132,14 @@ class Sending:
         *,
         key: str,
         window: int,
+        in_order: bool,
         known: Known | None,
         tell: Callable[[Verdict], None],
     ) -> None:
         self._send = send
         self._key = key
         self._window = window
+        self._turn = asyncio.Semaphore(1 if in_order else window)  # first come, first served
         self._known = known
         self._tell = tell
 
@@ -177,7 +181,8 @@ class Sending:
 
     async def _one(self, index: int, prepared: Prepared) -> Verdict:
         try:
-            document = await self._send(prepared, document_key(self._key, prepared))
+            async with self._turn:
+                document = await self._send(prepared, document_key(self._key, prepared))
         except Rejected as error:
             return Verdict(index, prepared.name, prepared.size_bytes, problem=error.problem)
         except OSError as error:

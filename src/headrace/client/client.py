@@ -98,12 +98,14 @@ class Client:
         *,
         key: str | None = None,
         service_class: ClassName = "batch",
+        in_order: bool = True,
         on_open: Callable[[Batch], None] | None = None,
         on_verdict: Callable[[Verdict], None] | None = None,
         deadline_s: float | None = None,
     ) -> Submitted:
         """As `AsyncClient.submit_many`; `uploads` is iterated in a thread, one at a time."""
         told: dict[str, Any] = {"key": key, "service_class": service_class, "deadline_s": deadline_s}
+        told["in_order"] = in_order
         return self._run(self._client.submit_many(uploads, on_open=on_open, on_verdict=on_verdict, **told))
 
     def results(
