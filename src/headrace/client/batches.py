@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -211,6 +211,10 @@ async def _each(uploads: Iterable[Upload] | AsyncIterable[Upload]) -> AsyncGener
     """The uploads; what comes from an ordinary iterator, say a folder, is fetched in a thread."""
     if isinstance(uploads, AsyncIterable):
         async for upload in uploads:
+            yield upload
+        return
+    if isinstance(uploads, Sequence):
+        for upload in uploads:
             yield upload
         return
     iterator = iter(uploads)

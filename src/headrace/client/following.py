@@ -22,8 +22,8 @@ PAGE = 1000
 class Following:
     """Iterates the results of one batch. `after` is the position of the last one that was handed out.
 
-    A stream that ends is not the end: a server that stops ends its streams politely. Only a batch that was finished
-    before it was asked for its results has no more of them.
+    A stream that ends is not the end: a server that stops ends its streams politely, in the middle of a batch. The end
+    is the last document of a batch that is finished.
 
     Args:
         connection, attempts, lane: of the client.
@@ -58,7 +58,9 @@ class Following:
         loop = asyncio.get_running_loop()
         until = self._until(loop.time())
         while True:
-            finished = (await self._batch(until)).finished
+            batch = await self._batch(until)
+            if self._follow and batch.finished and self.after >= batch.accepted:
+                return
             broken: Exception | None = None
             handed_out = 0
             try:
@@ -73,12 +75,12 @@ class Following:
                 broken = error
             except TimeoutError as error:
                 raise DeadlinePassed(f"no result came within {self._deadline_s:g} s") from error
-            if broken is None and (finished or not self._follow) and handed_out < PAGE:
+            if broken is None and not self._follow and handed_out < PAGE:
                 return
             # What the consumer did between two results is not the server's time.
             if handed_out:
                 breaks, until = 0, self._until(loop.time())
-            elif not finished:
+            else:
                 breaks += 1
                 await self._pause(broken, breaks, until)
 
@@ -97,8 +99,8 @@ class Following:
                 if result.position <= self.after:
                     continue  # seen already
                 self.after = result.position
-                until = self._until(asyncio.get_running_loop().time())
                 yield result
+                until = self._until(asyncio.get_running_loop().time())
 
     async def _batch(self, until: float | None) -> Batch:
         left_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())

@@ -85,6 +85,8 @@ async def prepare(upload: Upload) -> Prepared:
     Raises:
         OSError: they cannot be read.
     """
+    if isinstance(upload.content, bytes) and len(upload.content) <= _PIECE_BYTES:
+        return _look(upload)
     return await in_thread(partial(_look, upload))
 
 
