@@ -6,7 +6,7 @@ import json
 import threading
 
 import pytest
-from http_service import HttpService, fresh, limits, open_edge, read, tar
+from http_service import ROOM, HttpService, fresh, limits, open_edge, read, tar
 from test_http_documents import problem
 from test_http_limits import form, held, nothing_is_held, refuse_all
 
@@ -224,3 +224,20 @@ def test_more_batches_at_a_time_than_the_bound_are_429():
         sock.close()
         service.until(lambda edge: edge.batches == 0)
         service.until(nothing_is_held)
+
+
+def test_a_batch_of_many_more_than_there_is_room_for_is_taken_whole_and_comes_out_in_order(client):
+    files = {f"{n:03}.png": fresh() for n in range(5 * ROOM)}
+    told = submitted(client.post("/v1/batches", content=tar(files), headers=TAR))
+    assert told.complete
+    assert [item.name for item in told.items] == list(files)
+    found = results(client, told.batch_id)
+    assert [entry["document_id"] for entry in found] == [item.document_id for item in told.items]
+
+
+def test_bytes_that_come_twice_in_a_batch_have_two_places_and_the_second_points_to_the_first(client):
+    content = fresh()
+    told = submitted(client.post("/v1/batches", content=tar({"a.png": content, "b.png": content}), headers=TAR))
+    first, second = results(client, told.batch_id)
+    assert (first["kind"], second["kind"]) == ("receipt", "duplicate")
+    assert second["duplicate_of"]["document_id"] == first["document_id"]

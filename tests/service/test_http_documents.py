@@ -230,3 +230,60 @@ def test_a_service_that_wants_keys_says_400_without_one(service: HttpService, cl
         assert client.post("/v1/documents", content=fresh(), headers={"Idempotency-Key": '"k1"'}).status_code == 202
     finally:
         service.look(lambda edge: require(edge, False))
+
+
+def test_the_original_comes_back_with_its_name_and_digest_and_is_410_when_it_is_gone(service: HttpService, client):
+    import os
+
+    content = fresh()
+    name = client.post("/v1/documents?filename=Käse.png", content=content, headers={"Prefer": "wait=20"}).json()
+    address = f"/v1/documents/{name['document_id']}/file"
+    answer = client.get(address)
+    assert answer.content == content
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.headers["repr-digest"] == digest(content)
+    assert "filename*=UTF-8''K%C3%A4se.png" in answer.headers["content-disposition"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert client.head(address).headers["content-length"] == str(len(content))
+    os.unlink(service.ask(lambda edge: edge.reception.original(None, name["document_id"])))
+    problem(client.get(address), 410, "result-expired")
+
+
+def test_a_key_whose_upload_is_still_coming_is_409_with_retry_after(service: HttpService, client):
+    content = fresh()
+    head = f"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n"
+    with service.connect() as sock:
+        sock.sendall(f'{head}Idempotency-Key: "slow"\r\n\r\n'.encode() + content[:20])
+        service.until(lambda edge: edge.reception.capacity().bound("uploads").used == 1)
+        answer = client.post("/v1/documents", content=content, headers={"Idempotency-Key": '"slow"'})
+        problem(answer, 409, "idempotency-key-in-use")
+        assert int(answer.headers["retry-after"]) >= 1
+        sock.sendall(content[20:])
+        assert b" 202 " in sock.recv(4096)
+    again = client.post("/v1/documents", content=content, headers={"Idempotency-Key": '"slow"'})
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+def test_the_same_bytes_sent_at_the_same_moment_are_one_document(service: HttpService):
+    from concurrent.futures import ThreadPoolExecutor
+
+    content = fresh()
+
+    def send(_: int) -> str:
+        with service.client() as client:
+            return client.post("/v1/documents", content=content).json()["document_id"]
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(send, range(8)))) == 1
+
+
+def test_who_hangs_up_while_he_waits_for_the_result_does_not_cancel_it(service: HttpService, client):
+    content = fresh()
+    head = f"POST /v1/documents HTTP/1.1\r\nHost: localhost\r\nPrefer: wait=20\r\nContent-Length: {len(content)}\r\n"
+    before = service.look(lambda edge: edge.reception.capacity().done)
+    with service.connect() as sock:
+        sock.sendall(f"{head}\r\n".encode() + content)
+    service.until(lambda edge: edge.reception.capacity().done > before)
+    again = client.post("/v1/documents", content=content, headers={"Prefer": "wait=20"})
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.json()["state"] == "succeeded"

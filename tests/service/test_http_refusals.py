@@ -116,6 +116,7 @@ def test_a_service_that_stops_is_503_and_not_ready_and_says_when_to_come_back():
     with HttpService(open_edge) as service, service.client() as client:
         assert client.get("/readyz").status_code == 200
         service.ask(lambda edge: edge.reception.stop(5.0))
+        service.until(lambda edge: edge.reception.health().state == "stopped")
         ready = client.get("/readyz")
         assert (ready.status_code, ready.json()["status"]) == (503, "stopped")
         answer = client.post("/v1/documents", content=fresh())

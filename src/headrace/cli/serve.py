@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 DOOR = "Door"
 
 
+class OpenToOthers(Exception):
+    """Without keys, everybody who can reach the service may do everything."""
+
+    exit_code = ExitCode.UNSAFE_CONFIG
+
+
 @run_options
 def serve(
     given: Mapping[str, object],
@@ -76,7 +82,7 @@ def serve(
     from headrace.ingest.bounds import derive
     from headrace.ingest.engine_costs import ENGINE_COSTS
     from headrace.ingest.settings import RunSettings
-    from headrace.service.auth import Keys, KeysError, is_loopback
+    from headrace.service.auth import Keys, is_loopback
     from headrace.service.limits import Limits, load_limits
 
     settings = RunSettings.load(given, config=config)
@@ -84,7 +90,7 @@ def serve(
     known = Keys.load(keys) if keys is not None else Keys()
     told = load_limits(limits) if limits is not None else Limits()
     if known.open and not is_loopback(host):
-        raise KeysError(f"{host} can be reached by others: --keys FILE is needed, or --host 127.0.0.1")
+        raise OpenToOthers(f"{host} can be reached by others: --keys FILE is needed, or --host 127.0.0.1")
     service = Service(settings, bounds, known, told, keys_path=keys, limits_path=limits, debug=debug)
     return asyncio.run(service.run(host, port))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 from starlette.types import Scope
 
-from headrace.flow import Full, Refusal, ServiceClass
+from headrace.flow import Closed, Full, Refusal, ServiceClass
 from headrace.service.auth import Keys, Principal, Role
 from headrace.service.limits import Body, Limits
 from headrace.service.problems import Problem, refused
@@ -51,7 +51,8 @@ class Edge:
         """A refusal of the reception as an answer, counted by its kind and class."""
         self.refused[type(refusal).__name__, submission.service_class] += 1
         quota = rate_limit(self.reception.quota(submission.client)) if isinstance(refusal, RateLimited) else None
-        return refused(refusal, outage=self._outage(), headers=quota)
+        outage = self._outage() if isinstance(refusal, Closed) else ""
+        return refused(refusal, outage=outage, headers=quota)
 
     @contextmanager
     def stream(self) -> Iterator[None]:

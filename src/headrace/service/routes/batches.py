@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headrace.documents.errors import DocumentError
-from headrace.flow import Admitted, Closed, Refusal, ServiceClass
+from headrace.flow import Admitted, Refusal, ServiceClass
 from headrace.service import replies
 from headrace.service.auth import Role
 from headrace.service.batch_body import BATCH_TYPES, Item, media_type_of, read_items
@@ -31,7 +30,6 @@ from headrace.storage.errors import StorageFull, StoreError
 BatchId = Annotated[int, Path(ge=1, le=2**53)]
 NDJSON = "application/x-ndjson"
 _MOST_VERDICT_BYTES = 1 << 18
-_PAUSE_S = 1.0
 
 
 def router(edge: Edge) -> APIRouter:
@@ -221,16 +219,8 @@ class BatchIntake:
 
     async def _room(self, submission: Submission, item: Item) -> Admitted | Refusal:
         """Waits for room; meanwhile nothing is read, and TCP slows the client down."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self.edge.limits.requests.admit_s
         asked = replace(submission, declared_bytes=item.size_bytes)
-        while True:
-            decision = await self.edge.reception.admit(asked, max(0.1, until - loop.time()))
-            if isinstance(decision, Admitted | Closed) or loop.time() >= until:
-                return decision
-            # Full, Shed or its own quota: who is in the middle of a batch waits instead of losing the rest of it.
-            pause_s = min(decision.retry_after_s or _PAUSE_S, _PAUSE_S, max(0.0, until - loop.time()))
-            await asyncio.sleep(pause_s)
+        return await self.edge.reception.admit(asked, self.edge.limits.requests.admit_s)
 
     async def _item(self, submission: Submission, item: Item, index: int, admitted: Admitted) -> dict[str, Any]:
         assert item.pieces is not None
