@@ -192,6 +192,8 @@ class Reception:
                         self._state = "serving"
                     if not self._opened.done():
                         self._opened.set_result(None)
+                    if self._stop_began is not None:  # it was stopped while it opened
+                        await dispatcher.stop(0.0)
                     await dispatcher.run()
                     for keeping in house:
                         keeping.cancel()
