@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError, timeout
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Generic, TypeVar, cast
 
@@ -92,6 +93,7 @@ class _NoWay:
 
     buffer = ()
     room = -1
+    credit = 0
 
 
 class Sender(_End[T]):
@@ -123,11 +125,22 @@ class Sender(_End[T]):
         if len(buffer) < s.room:  # nothing is special: room is negative when anything is
             buffer.append(item)
             return
+        if s.credit and (weight := s.scale(item)) >= 0 and (total := s.weight + weight) <= s.weight_limit:
+            s.credit -= 1
+            buffer.append(item)
+            s.weights.append(weight)
+            s.weight = total
+            return
         s = self._slots
         if s.put(item, self._closed):
             return
         weight = 0 if s.weigh is None else s.weigh(item)
-        waiter = s.line_up(weight, deadline_s)
+        early = deadline_s is None and s.receivers_come()
+        if early:
+            await s.step_back(1, weight)
+            if s.put_first(item, weight):
+                return
+        waiter = s.line_up(weight, deadline_s, early)
         try:
             refusal = await waiter
         except CancelledError:
@@ -148,6 +161,11 @@ class Sender(_End[T]):
         buffer = s.buffer
         if len(buffer) < s.room:
             buffer.append(item)
+        elif s.credit and (weight := s.scale(item)) >= 0 and (total := s.weight + weight) <= s.weight_limit:
+            s.credit -= 1
+            buffer.append(item)
+            s.weights.append(weight)
+            s.weight = total
         elif not self._slots.put(item, self._closed):
             raise Full("the channel can take no more now", item=item)
 
@@ -188,7 +206,17 @@ class Sender(_End[T]):
         """
         if self._closed:
             raise Closed("this sender was closed", item=item)
-        self._slots.threads.send(item, deadline_s)
+        door = self._slots.threads
+        if get_ident() == door.loop_thread:
+            door.check_thread()
+        try:
+            door.spare.pop()  # a slot that the loop has given to threads in advance
+        except IndexError:
+            door.send_by_ticket(item, deadline_s)
+            return
+        door.inbox.append(item)
+        if door.closed or not door.called:
+            door.knock(item)
 
     async def reserve(self, *, weight: int = 0, deadline_s: float | None = None) -> Slot[T]:
         """Waits for room first, so that a costly item is made only once it can be sent.
@@ -260,7 +288,12 @@ class Receiver(_End[T]):
             return buffer.popleft()
         if len(buffer) > s.claimed + s.wanted:
             return s.take()
-        waiter = s.line_up_for(1)
+        early = s.owed > 0 and not s.receivers_waiting  # a sender is about to run, and nobody is before
+        if early:
+            await s.step_back_for(1)
+            if len(buffer) > s.claimed:
+                return s.take()
+        waiter = s.line_up_for(1, early)
         try:
             refusal = await waiter
         except CancelledError:
@@ -321,11 +354,16 @@ class Receiver(_End[T]):
         s = self._slots
         if linger_s > 0.0:
             return await Collecting(s, min(max_items, s.capacity or 1), linger_s).recv()
-        items = s.take_many(max_items)
-        if items:
-            return items
-        ask = min(max_items, s.capacity or 1)
-        waiter = s.line_up_for(ask)
+        free = len(s.buffer) - s.claimed - s.wanted
+        if free > 0:
+            return s.pop_many(min(max_items, free))
+        ask = max_items if max_items < s.capacity else s.capacity or 1
+        early = s.owed > 0 and not s.receivers_waiting
+        if early:
+            await s.step_back_for(ask)
+            if (there := len(s.buffer) - s.claimed) > 0:
+                return s.pop_many(there if there < max_items else max_items)
+        waiter = s.line_up_for(ask, early)
         try:
             refusal = await waiter
         except CancelledError:

@@ -106,6 +106,17 @@ def run_scheduled(main: Coroutine[Any, Any, T], schedule: Schedule) -> T:
         loop.close()
 
 
+class _NumberedTask(asyncio.Task[T]):
+    """Hashed by number and not by address: a set of tasks has the same order whenever a seed is run."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, T], **options: Any) -> None:
+        self._number = number  # first: a task is in a set from its beginning
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class ScheduledLoop(asyncio.AbstractEventLoop):
     """An event loop of tasks, futures and timers only, in virtual time and random order.
 
@@ -119,7 +130,7 @@ class ScheduledLoop(asyncio.AbstractEventLoop):
         self._now = 0.0
         self._ready: list[asyncio.Handle] = []
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
-        self._timers_made = 0
+        self._timers_made = self._tasks_made = 0
         self._running = False
         self._closed = False
         self._generators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
@@ -249,7 +260,8 @@ class ScheduledLoop(asyncio.AbstractEventLoop):
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[T]:
         """As of any loop."""
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+        self._tasks_made += 1
+        return _NumberedTask(self._tasks_made, coro, loop=self, name=name, context=context)
 
     # What else a loop is asked
 

@@ -59,8 +59,18 @@ class Sending(Coroutine[Any, Any, int], Generic[T]):
         try:
             while not self._put_now():
                 left_s = None if give_up_at is None else give_up_at - s.loop.time()
-                need = BatchRoom(len(items) - self.accepted) if s.plain else s.weight_of(items[self.accepted])
-                await s.senders_line.outcome(s.line_up(need, left_s), need)
+                left = len(items) - self.accepted
+                # As `Slots.receivers_come`: this is the whole price of a batch, and a call would be a good part of it.
+                early = left_s is None and s.plain and not s.senders_waiting and (s.wanted > 0 or s.claimed > 0)
+                if early:
+                    await s.step_back(left, 0)
+                    self.accepted += (count := s.put_many_first(items[self.accepted :] if self.accepted else items))
+                    if self.accepted == len(items):
+                        break
+                    if count:
+                        continue
+                need = BatchRoom(left) if s.plain else s.weight_of(items[self.accepted])
+                await s.senders_line.outcome(s.line_up(need, left_s, early), need)
                 self._fill(need)
         except Refusal as refusal:
             raise with_item(refusal, items[self.accepted :]) from None
@@ -69,12 +79,13 @@ class Sending(Coroutine[Any, Any, int], Generic[T]):
     def _put_now(self) -> bool:
         """Puts in what there is room for; whether that was the rest."""
         s, items = self._slots, self._items
-        if not s.plain:
+        if s.plain:
+            full = s.room >= 0 and len(s.buffer) >= s.capacity - s.reserved  # and open, or there would be no room
+            if not full or s.threads.spare or self._sender._closed:
+                self.accepted += s.put_many(items[self.accepted :] if self.accepted else items, self._sender._closed)
+        else:
             while self.accepted < len(items) and s.put(items[self.accepted], self._sender._closed):
                 self.accepted += 1
-        elif count := s.free_for(len(items) - self.accepted, self._sender._closed):
-            s.extend(items[self.accepted : self.accepted + count])
-            self.accepted += count
         return self.accepted == len(items)
 
     def _fill(self, need: int | BatchRoom) -> None:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import types
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import Context
 from itertools import repeat, starmap
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
@@ -43,43 +44,50 @@ Room: TypeAlias = "int | BatchRoom"  # a sender of one item waits for a slot of 
 class Slots(Generic[T]):
     """The shared inside of a channel. Its ends read it; only its methods change it, but for the ends' fast paths.
 
-    `room` and `promised` make those fast paths possible: an item may simply be appended while there are fewer than
-    `room`, and popped (and counted as `taken`) while there are more than `promised`. Where more is to be done (someone
-    waits, things are weighed, the channel is closed, the stamp is old) no number of items meets that. `weighed_room` is
-    `room` for a channel that weighs. Every change that could make them too generous switches the fast path off at once;
-    `settle` switches it on again.
+    `room`, `credit` and `promised` make those fast paths possible: an item may simply be appended while there are fewer
+    than `room`, or, where things are weighed, against one `credit` each; and popped (and counted as `taken`) while
+    there are more than `promised`. Where more is to be done (someone waits, the channel is closed, the stamp is old)
+    there is no credit, and no number of items meets the others. Every change that could make them too generous switches
+    the fast path off at once; `settle` switches it on again.
     """
 
     __slots__ = (
         "_fresh",
         "_gauge",
         "_no_context",
-        "_weights",
+        "_weighed_out",
         "buffer",
         "capacity",
         "claimed",
         "closed",
+        "credit",
         "loop",
+        "owed",
+        "owed_weight",
         "plain",
         "promised",
         "receivers",
         "receivers_line",
+        "receivers_stepping",
         "receivers_waiting",
         "reserved",
         "reserved_weight",
         "room",
+        "scale",
         "senders",
         "senders_line",
+        "senders_stepping",
         "senders_waiting",
         "stamps",
         "taken",
         "threads",
         "wanted",
         "weigh",
-        "weighed_room",
+        "weighed",
         "weight",
         "weight_capacity",
         "weight_limit",
+        "weights",
     )
 
     def __init__(
@@ -95,16 +103,24 @@ class Slots(Generic[T]):
         self.weight_limit = sys.maxsize if weight_capacity is None else weight_capacity
         self.buffer: deque[T] = deque()
         self.taken = 0  # items ever received: the number of the first in the buffer
-        self._weights: deque[int] = deque()  # of the items in `buffer`, when they are weighed
+        # Of the items in `buffer`, when they are weighed, and of those that were taken since `settle_weights`, which is
+        # called before more than `capacity` others can have come.
+        self.weights: deque[int] = deque()
+        self._weighed_out = 0  # of the `taken`, those whose weights are settled
         self.weigh = weigh
+        self.scale: Callable[[T], int] = weigh or (lambda _: 0)  # the same, for where it is there for sure
         self._gauge = gauge
         self.loop = asyncio.get_running_loop()
         self._no_context = Context()
         self.stamps = Stamps((clock or LoopClock(self.loop)).now)
         self._fresh = False  # whether what comes in now may share the last stamp
-        self.weight = 0  # of what is in, and of what is reserved
+        self.weight = 0  # of what is in, of what is reserved, and of what is not settled
         self.reserved = 0
         self.reserved_weight = 0
+        self.owed = 0  # of the reserved slots, those for senders who step back: there when receivers make room
+        self.owed_weight = 0
+        self.senders_stepping = 0
+        self.receivers_stepping = 0
         self.claimed = 0
         self.wanted = 0
         self.closed = False
@@ -116,8 +132,9 @@ class Slots(Generic[T]):
         self.receivers_waiting = self.receivers_line.waiting
         self.threads: ThreadDoor[T] = ThreadDoor(self, self.loop)
         self.plain = capacity > 0 and weigh is None and gauge is None
+        self.weighed = capacity > 0 and weigh is not None and gauge is None
         self.room = -1
-        self.weighed_room = -1
+        self.credit = 0
         self.promised = sys.maxsize
         self.settle()
 
@@ -147,13 +164,6 @@ class Slots(Generic[T]):
                 return False  # it is open, and nothing is special but that
         else:
             weight = weigh(item)
-            if len(self.buffer) < self.weighed_room and not sender_closed and weight >= 0:
-                total = self.weight + weight
-                if total <= self.weight_limit:
-                    self.buffer.append(item)
-                    self._weights.append(weight)
-                    self.weight = total
-                    return True
             if weight < 0:
                 raise ValueError(f"an item cannot weigh {weight}")
         if self.closed or sender_closed:
@@ -167,16 +177,15 @@ class Slots(Generic[T]):
         self.fill(item, 0, weight)
         return True
 
-    def free_for(self, wish: int, sender_closed: bool) -> int:
-        """How many weightless items may be put in now, at most `wish`. Raises Closed when no more comes in."""
+    def put_many(self, items: Sequence[T], sender_closed: bool) -> int:
+        """Puts in as many weightless items as there is room for; how many. Raises Closed when no more comes in."""
         if self.closed or sender_closed:
             raise Closed("the channel is closed" if self.closed else "this sender was closed")
         if self.senders_waiting:
             return 0
-        free = self.capacity - self.reserved - len(self.buffer)
-        if free < wish and self.threads.spare and self.threads.reclaim():
-            free = self.capacity - self.reserved - len(self.buffer)
-        return min(wish, free)
+        if self.threads.spare and len(items) > self.capacity - self.reserved - len(self.buffer):
+            self.threads.reclaim()
+        return self.put_many_first(items)
 
     def admit_now(self, weight: int, sender_closed: bool = False) -> bool:
         """Reserves a slot if there is one and nobody waits for it. Raises Closed when no more comes in."""
@@ -186,11 +195,71 @@ class Slots(Generic[T]):
             return False
         return self._admit(weight) or (self.threads.reclaim() and self._admit(weight))
 
-    def line_up(self, need: Room, deadline_s: float | None = None) -> Waiter:
-        """A place in the line of senders."""
-        waiter = self.senders_line.join(need, deadline_s)
+    def receivers_come(self) -> bool:
+        """Whether a sender who finds no room had better step back: receivers are about to run, nobody is before him."""
+        return (self.claimed > 0 or self.wanted > 0) and self.capacity > 0 and not self.senders_waiting
+
+    @types.coroutine
+    def step_back(self, count: int, weight: int) -> Generator[None, None, None]:
+        """Lets receivers run before a sender looks again; the next slots to come free are kept for it until then."""
+        self.senders_stepping += 1
+        self.reserved += count
+        self.owed += count
+        if weight:
+            self.reserved_weight += weight
+            self.owed_weight += weight
+            self.weight += weight
+        self.room -= count  # exact, or too low
+        self.credit = 0
+        back = False
+        try:
+            yield
+            back = True
+        finally:
+            self.senders_stepping -= 1
+            self.reserved -= count
+            self.owed -= count
+            if weight:
+                self.reserved_weight -= weight
+                self.owed_weight -= weight
+                self.weight -= weight
+            if not back:
+                self.serve_senders()
+
+    def put_first(self, item: T, weight: int) -> bool:
+        """As `put`, for a sender that stepped back: those who wait came later."""
+        if self.closed:
+            raise Closed("the channel is closed", item=item)
+        if not self._fits(weight):
+            return False
+        self.reserved += 1
+        self.fill(item, 0, weight)
+        return True
+
+    def put_many_first(self, items: Sequence[T]) -> int:
+        """As `put_many`, for a sender that stepped back, or is the first anyway."""
+        if self.closed:
+            raise Closed("the channel is closed")
+        free = self.capacity - self.reserved - len(self.buffer)
+        if free <= 0:
+            return 0
+        if free < len(items):
+            items = items[:free]
+        self.extend(items)
+        return len(items)
+
+    def serve_senders(self) -> None:
+        """What was kept for somebody is free."""
+        self.senders_line.advance()
+        self.settle()
+
+    def line_up(self, need: Room, deadline_s: float | None = None, early: bool = False) -> Waiter:
+        """A place in the line of senders; before those who came later than one that stepped back."""
+        waiter = self.senders_line.join_early(need) if early else self.senders_line.join(need, deadline_s)
         self.promised = sys.maxsize
-        self.weighed_room = -1
+        self.credit = 0
+        if early:  # what was kept for it may be enough for one before it
+            self.senders_line.advance()
         if self.receivers_waiting:  # whoever lingers for more takes what there is: a sender waits
             self.receivers_line.advance()
         return waiter
@@ -207,7 +276,7 @@ class Slots(Generic[T]):
             self._stamp()
         self.buffer.append(item)
         if self.weigh is not None:
-            self._weights.append(weight)
+            self.weights.append(weight)
             self.weight += weight
         if self.receivers_waiting:
             self.receivers_line.advance(1)
@@ -228,8 +297,7 @@ class Slots(Generic[T]):
     def unreserve(self, need: Room) -> None:
         """Gives room back that will not be filled."""
         self._unadmit(need)
-        self.senders_line.advance()
-        self.settle()
+        self.serve_senders()
 
     def unreserve_soon(self, weight: int) -> None:
         """The same for a slot that was forgotten: the collector may run in any thread and in the midst of our code."""
@@ -249,7 +317,7 @@ class Slots(Generic[T]):
         elif used - self.claimed >= len(self.receivers_line):
             return False  # rendezvous: as many slots as there are receivers waiting for an item
         # `used` is 0 for the head of an empty channel: it gets in whatever it weighs, else nothing ever would.
-        return not used or self.weight + weight <= self.weight_limit
+        return not used or self.settled_weight() + weight <= self.weight_limit
 
     def _admit(self, need: Room) -> bool:
         if self.plain:
@@ -269,7 +337,7 @@ class Slots(Generic[T]):
         self.reserved += 1
         self.reserved_weight += need
         self.weight += need
-        self.weighed_room = -1
+        self.credit = 0
         return True
 
     def _unadmit(self, need: Room) -> None:
@@ -291,7 +359,16 @@ class Slots(Generic[T]):
 
     def shut_fast_ways(self) -> None:
         """Until something settles."""
-        self.room = self.weighed_room = -1
+        self.room = -1
+        self.credit = 0
+
+    def settled_weight(self) -> int:
+        """The weight of what is in and reserved. Taking items leaves their weights here, for it is cheaper in bulk."""
+        gone = self.taken - self._weighed_out
+        if gone and self.weigh is not None:
+            self.weight -= sum(starmap(self.weights.popleft, repeat((), gone)))
+            self._weighed_out = self.taken
+        return self.weight
 
     def _stamp(self) -> None:
         self.loop.call_later(STAMP_S, self._stamp_is_old, context=self._no_context)
@@ -304,12 +381,29 @@ class Slots(Generic[T]):
 
     # Going out
 
-    def line_up_for(self, ask: Ask) -> Waiter:
-        """A place in the line of receivers. Raises Ended when nothing will come."""
+    @types.coroutine
+    def step_back_for(self, ask: int) -> Generator[None, None, None]:
+        """Lets senders run before a receiver looks again; what comes until then is kept for it, up to `ask`."""
+        self.receivers_stepping += 1
+        self.wanted += ask
+        self.promised = sys.maxsize
+        back = False
+        try:
+            yield
+            back = True
+        finally:
+            self.receivers_stepping -= 1
+            self.wanted -= ask
+            if not back:
+                self.receivers_line.advance()
+                self.settle()
+
+    def line_up_for(self, ask: Ask, early: bool = False) -> Waiter:
+        """A place in the line of receivers, see `line_up`. Raises Ended when nothing will come."""
         if self.closed and not self.buffer:
             raise Ended
-        waiter = self.receivers_line.join(ask)
-        self.room = self.weighed_room = -1
+        waiter = self.receivers_line.join_early(ask) if early else self.receivers_line.join(ask)
+        self.shut_fast_ways()
         if not self.capacity:
             self.senders_line.advance()  # a rendezvous: this receiver is the room they wait for
         return waiter
@@ -318,10 +412,6 @@ class Slots(Generic[T]):
         """Takes the next item; the caller has seen that it may."""
         self.taken += 1
         item = self.buffer.popleft()
-        if self.weigh is not None:
-            self.weight -= self._weights.popleft()
-            if self.weighed_room >= 0:  # nothing is special
-                return item
         self._popped()
         return item
 
@@ -334,18 +424,8 @@ class Slots(Generic[T]):
         self.claimed -= 1
         self.taken += 1
         item = self.buffer.popleft()
-        if self.weigh is not None:
-            self.weight -= self._weights.popleft()
         self._popped()
         return item
-
-    def take_many(self, max_items: int) -> list[T]:
-        """Takes up to `max_items` that are there and nobody else's; none when there are none."""
-        buffer = self.buffer
-        free = len(buffer) - self.claimed - self.wanted
-        if free <= 0:
-            return []
-        return self.pop_many(min(max_items, free))
 
     def take_granted(self, ask: int, max_items: int) -> list[T]:
         """Takes what a receiver of many was granted, and what has come since."""
@@ -383,9 +463,10 @@ class Slots(Generic[T]):
             buffer.clear()
         else:
             items = list(starmap(buffer.popleft, repeat((), count)))
-        if self.weigh is not None:
-            self.weight -= sum(starmap(self._weights.popleft, repeat((), count)))
-        self._popped(count)
+        if self.senders_waiting or self.receivers_waiting or self.closed or not self.plain:
+            self._popped(count)
+        else:  # all that `settle` would do
+            self.promised = self.claimed + self.wanted
         return items
 
     def _popped(self, count: int = 1) -> None:
@@ -421,11 +502,16 @@ class Slots(Generic[T]):
                 self.room = self.capacity - self.reserved
                 if self.receivers_waiting and promised < self.room:
                     self.room = promised
+        elif self.weighed:
+            self.settled_weight()
+            promised = self.claimed + self.wanted
+            self.promised = sys.maxsize if self.senders_waiting else promised
+            if self.closed or not self._fresh or self.senders_waiting:
+                self.credit = 0
+            else:
+                room = self.capacity - self.reserved
+                if self.receivers_waiting and promised < room:
+                    room = promised
+                self.credit = max(0, room - len(self.buffer))
         elif self._gauge is not None:
             self._gauge.set(len(self.buffer))
-        elif self.closed or not self._fresh or self.senders_waiting:
-            self.weighed_room = -1
-        else:
-            self.weighed_room = self.capacity - self.reserved
-            if self.receivers_waiting and (promised := self.claimed + self.wanted) < self.weighed_room:
-                self.weighed_room = promised

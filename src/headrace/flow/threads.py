@@ -87,8 +87,8 @@ class ThreadDoor(Generic[T]):
     is in the inbox or about to be; `_fill` brings the item in.
 
     The way of an item that finds a spare slot takes no lock: a lock would cost as much as all of the rest. It relies on
-    three orders instead, each step being atomic: an item is put in before `_called` is read, and `_called` is cleared
-    before the inbox is read, so no item is left in it unseen; and `_closed` is read after the item was put in, and set
+    three orders instead, each step being atomic: an item is put in before `called` is read, and `called` is cleared
+    before the inbox is read, so no item is left in it unseen; and `closed` is read after the item was put in, and set
     before the inbox is read for the last time, so a thread that finds it set knows that it must look for its item.
     """
 
@@ -97,28 +97,25 @@ class ThreadDoor(Generic[T]):
         self._loop = loop
         self.loop_thread = get_ident()
         self.spare: deque[None] = deque()  # slots for whoever comes: who pops one has it
-        self._inbox: deque[T] = deque()  # accepted; no more than there are slots for
+        self.inbox: deque[T] = deque()  # accepted; no more than there are slots for
         self._given = 0  # slots with the threads: spare, lent, on the way, in the inbox; counted by the loop
-        self._called = False  # the loop was asked to come, and has not come yet
-        self._closed = False
+        self.called = False  # the loop was asked to come, and has not come yet
+        self.closed = False
         self._disturbed = False  # others wanted the slots that were given
         self._lock = threading.Lock()  # guards the two below, and taking an item back
         self._tickets: list[_Ticket[T]] = []  # not seen by the loop yet; one per blocked thread at most
         self._lent: dict[_Ticket[T], int] = {}  # granted to a thread that has not woken yet, with their weight
 
-    def send(self, item: T, deadline_s: float | None) -> None:
-        """See `Sender.send_blocking`."""
+    def check_thread(self) -> None:
+        """Raises RuntimeError in the thread of the event loop."""
         if get_ident() == self.loop_thread and not self._loop.is_closed():
             raise RuntimeError("send_blocking in the thread of the event loop would wait for itself; use send")
-        try:
-            self.spare.pop()
-        except IndexError:
-            self._send_by_ticket(_Ticket(item, self._slots.weight_of(item)), deadline_s)
-            return
-        self._inbox.append(item)
-        if self._closed:
+
+    def knock(self, item: T) -> None:
+        """What is to be done after an item was put into the inbox while the loop was not called, or it was closed."""
+        if self.closed:
             self._take_back(item)
-        elif not self._called:
+        else:
             self._call(item)
 
     def reclaim(self) -> bool:
@@ -137,7 +134,7 @@ class ThreadDoor(Generic[T]):
     def close(self) -> None:
         """Brings in what was accepted and refuses the rest."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             lent, self._lent = self._lent, {}
         self.reclaim()
         self._fill()
@@ -148,9 +145,16 @@ class ThreadDoor(Generic[T]):
         self._come()
 
     def _come(self) -> None:
-        self._called = False
-        if not self._closed:
-            self._fill()
+        self.called = False
+        came = not self.closed and self._fill()
+        if came and self._tickets:
+            # Receivers run first. Else the threads would get only the room that this burst has left, and would come
+            # back for the rest: a switch of threads costs more than all else together.
+            self._loop.call_soon(self._serve_tickets)
+        else:
+            self._serve_tickets()
+
+    def _serve_tickets(self) -> None:
         if self._tickets:
             with self._lock:
                 tickets, self._tickets = self._tickets, []
@@ -158,14 +162,15 @@ class ThreadDoor(Generic[T]):
                 self._line_up(ticket)
         self._give_spare()
 
-    def _fill(self) -> None:
-        items = list(starmap(self._inbox.popleft, repeat((), len(self._inbox))))
+    def _fill(self) -> bool:
+        items = list(starmap(self.inbox.popleft, repeat((), len(self.inbox))))
         if items:
             self._given -= len(items)
             self._slots.fill_spare(items)
+        return bool(items)
 
     def _line_up(self, ticket: _Ticket[T]) -> None:
-        if self._closed:
+        if self.closed:
             self._refuse(ticket, Closed("the channel is closed"))
         elif self._slots.admit_now(ticket.weight):
             self._grant(ticket)
@@ -186,7 +191,7 @@ class ThreadDoor(Generic[T]):
     def _grant(self, ticket: _Ticket[T]) -> None:
         """Gives a thread the slot that is reserved for it. It puts its item in when it wakes, and goes on with more."""
         with self._lock:
-            granted = ticket.state is _State.WAITS and not self._closed
+            granted = ticket.state is _State.WAITS and not self.closed
             if granted:
                 ticket.state = _State.GRANTED
                 self._lent[ticket] = ticket.weight
@@ -208,7 +213,7 @@ class ThreadDoor(Generic[T]):
     def _give_spare(self) -> None:
         """Gives the free room to the threads, unless someone waits for it or it cannot be counted."""
         slots = self._slots
-        if slots.senders_waiting or slots.weight_capacity is not None or self._closed:
+        if slots.senders_waiting or slots.weight_capacity is not None or self.closed:
             return
         count = slots.capacity - slots.reserved - len(slots.buffer)
         if self._disturbed:
@@ -219,12 +224,14 @@ class ThreadDoor(Generic[T]):
             self._given += count
             self.spare.extend(repeat(None, count))
 
-    def _send_by_ticket(self, ticket: _Ticket[T], deadline_s: float | None) -> None:
+    def send_by_ticket(self, item: T, deadline_s: float | None) -> None:
+        """Sends from a thread that found no spare slot: it waits in line."""
+        ticket = _Ticket(item, self._slots.weight_of(item))
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise Closed("the channel is closed", item=ticket.item)
             self._tickets.append(ticket)
-        if not self._called:
+        if not self.called:
             self._call(ticket.item)
         self._wait(ticket, deadline_s)
         if isinstance(ticket.refusal, Refusal):
@@ -234,8 +241,8 @@ class ThreadDoor(Generic[T]):
         with self._lock:
             if self._lent.pop(ticket, None) is None:
                 raise Closed("the channel is closed", item=ticket.item)
-            self._inbox.append(ticket.item)
-        if not self._called:
+            self.inbox.append(ticket.item)
+        if not self.called:
             self._call(ticket.item)
 
     def _wait(self, ticket: _Ticket[T], deadline_s: float | None) -> None:
@@ -265,9 +272,9 @@ class ThreadDoor(Generic[T]):
     def _take_back(self, item: T) -> None:
         """The door was closed when the item was in: it is refused, unless it was taken along by the closing."""
         with self._lock:
-            for at, other in enumerate(list(self._inbox)):  # a copy: others may be putting theirs in
+            for at, other in enumerate(list(self.inbox)):  # a copy: others may be putting theirs in
                 if other is item:
-                    del self._inbox[at]
+                    del self.inbox[at]
                     raise Closed("the channel is closed", item=item)
 
     def _withdraw(self, ticket: _Ticket[T]) -> None:
@@ -277,9 +284,9 @@ class ThreadDoor(Generic[T]):
     def _call(self, item: T, callback: Callable[[], Any] | None = None) -> None:
         if callback is None:
             callback = self._come
-            self._called = True
+            self.called = True
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
-            self._called = False
+            self.called = False
             raise Closed("the event loop of the channel is gone", item=item) from None

@@ -17,6 +17,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from headrace.flow.errors import Expired
@@ -36,7 +37,7 @@ class WaitLine(Generic[Need]):
         give_back: undoes one `take` whose waiter was cancelled before it could run.
     """
 
-    __slots__ = ("_give_back", "_given_up", "_new_waiter", "_take", "grants", "waiting")
+    __slots__ = ("_early", "_give_back", "_given_up", "_new_waiter", "_take", "grants", "waiting")
 
     def __init__(self, take: Callable[[Need], bool], give_back: Callable[[Need], None]) -> None:
         self._take = take
@@ -44,6 +45,7 @@ class WaitLine(Generic[Need]):
         # In order of arrival. Read it freely (its truth is "someone waits"); only the line changes it.
         self.waiting: deque[tuple[Waiter, Need]] = deque()
         self._given_up = 0  # places left since the last sweep
+        self._early: list[Waiter] = []  # of those at the head, who had come before they took their place
         # Bound to the first loop that waits here: asking for the running one costs as much as the rest of `join`.
         self._new_waiter: Callable[[], Waiter] | None = None
         self.grants = 0  # ever made, for statistics: one wake-up each
@@ -93,6 +95,18 @@ class WaitLine(Generic[Need]):
         self.waiting.append((waiter, need))
         if deadline_s is not None:
             self._expire_later(waiter, deadline_s)
+        return waiter
+
+    def join_early(self, need: Need) -> Waiter:
+        """Takes the place of one who came when nobody waited, and let others run before he lined up.
+
+        That is before everybody who lined up in the meantime, but for others like him who took theirs first.
+        """
+        waiter = self.join(need)
+        mine = self.waiting.pop()
+        self._early = [other for other, _ in takewhile(lambda place: place[0] in self._early, self.waiting)]
+        self.waiting.insert(len(self._early), mine)
+        self._early.append(waiter)
         return waiter
 
     async def wait(self, need: Need, deadline_s: float | None = None) -> None:

@@ -114,6 +114,7 @@ R = TypeVar("R")
 EVENTS = "events"
 _PAGE = 1000
 _TICK_S = 1.0
+_TIDY_S = 5.0
 _FORGET_EVERY = 60  # ticks
 _CACHE_BYTES = 8 << 20  # each accept touches a page of four indexes at least
 _LAST_WRITES_S = 5.0
@@ -185,13 +186,14 @@ class Reception:
                 dispatcher = self._dispatcher
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
-                    ticking = tasks.create_task(self._tick())
+                    house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
                     if self._stop_began is None:
                         self._state = "serving"
                     if not self._opened.done():
                         self._opened.set_result(None)
                     await dispatcher.run()
-                    ticking.cancel()
+                    for keeping in house:
+                        keeping.cancel()
                     if self._stop_began is None:
                         raise RuntimeError("the dispatcher ended by itself")
                 await self._close_books()
@@ -223,6 +225,7 @@ class Reception:
         stack.push_async_callback(asyncio.to_thread, self._reader.close)
         self._commits = GroupCommit("database", most=self.limits.accept_group, around=self._transaction)
         stack.push_async_callback(self._commits.aclose)
+        stack.push_async_callback(self._close_arrivals, blobs)
         self._spool = Spool(
             blobs,
             limit_bytes=settings.max_document_bytes,
@@ -242,6 +245,7 @@ class Reception:
             blobs=blobs,
             pool=self._pool,
             line=self._line,
+            place=self._spool.place,
             on_committed=self._on_committed,
         )
         self._intake = Intake(
@@ -255,6 +259,7 @@ class Reception:
             add=self._dispatcher.add,
             bell=self._bell,
         )
+        await self._do(partial(_recover, blobs))
         await self._take_over(self._dispatcher)
 
     async def _take_over(self, dispatcher: Dispatcher) -> None:
@@ -311,6 +316,17 @@ class Reception:
                             keys_before=before, events_kept=self.limits.events_kept
                         )
                     )
+
+    async def _tidy(self) -> None:
+        """Every few seconds drops logs of arrivals that are all read; on a full disk, later."""
+        while True:
+            await asyncio.sleep(_TIDY_S)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._blobs.arrivals.retire, _TIDY_S)
+
+    async def _close_arrivals(self, blobs: Blobs) -> None:
+        with contextlib.suppress(OSError, Closed):
+            await self._commits.run(_close_all, blobs)
 
     def _follow_rate(self) -> None:
         limit = derived_limit(self.limits, self._bounds, self._admission.statistics().drain_rate_per_s).value
@@ -559,6 +575,7 @@ class Reception:
         seen = await self._look(lambda store: store.look(document_id))
         if seen is None or seen.owner is None or not may_see(client, seen.owner.client):
             return None
+        await self._spool.place(seen.owner.sha256)
         path = self._blobs.path(seen.owner.sha256)
         return os.fsencode(path) if path.exists() else None
 
@@ -727,10 +744,18 @@ def _is_finished(store: SqliteStore, batch_id: int) -> bool:
     return batch.state == "finished" or (batch.listed and not store.accounts(batch_id).in_flight)
 
 
+def _recover(blobs: Blobs, store: SqliteStore) -> None:
+    blobs.recover(store.known_bytes, store.waiting_bytes)
+
+
+def _close_all(closed: Sequence[Blobs]) -> list[None]:
+    for blobs in closed:
+        blobs.arrivals.close()
+    return [None] * len(closed)
+
+
 def _open_blobs(settings: RunSettings) -> Blobs:
-    blobs = Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
-    _ = blobs.total_bytes  # counted here, in this thread, and not at the first upload
-    return blobs
+    return Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -1,0 +1,430 @@
+"""What is answered, as JSON: the models (for OpenAPI) and how views become them. No other place knows both."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from headrace.documents.entry import Entry, format_voucher
+from headrace.flow import ServiceClass
+from headrace.service.reception import Accepted, BatchView, CapacityView, DocumentView, Event, HealthView, Proof
+from headrace.storage.store import DeadLetter
+
+ClassName = Literal["interactive", "batch", "background"]
+State = Literal["queued", "running", "succeeded", "partial", "failed", "cancelled"]
+CLASSES: dict[str, ServiceClass] = {class_.name.lower(): class_ for class_ in ServiceClass}
+
+
+class FieldError(BaseModel):
+    """One thing that is wrong, and where."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemReply(BaseModel):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    instance: str | None = None
+    trace_id: str | None = None
+    retry_after_seconds: int | None = None
+    document_id: str | None = None
+    page: int | None = None
+    limit: int | None = None
+    limit_bytes: int | None = None
+    actual: int | None = None
+    errors: list[FieldError] | None = None
+
+
+class LedgerPlace(BaseModel):
+    """Where an entry stands in its book."""
+
+    book: str
+    sequence: int
+    voucher: str
+    entry_hash: str
+    prev_hash: str
+
+
+class AmendmentReply(BaseModel):
+    """A correction or a review."""
+
+    kind: str
+    sequence: int
+    who: str
+    changes: dict[str, Any] | None = None
+    decision: str | None = None
+    note: str = ""
+
+
+class DocumentReply(BaseModel):
+    """One document. What is not known yet is not there."""
+
+    document_id: str
+    batch_id: int
+    position: int
+    service_class: ClassName
+    filename: str
+    sha256: str
+    size_bytes: int
+    state: State
+    stage: str
+    accepted_at: str | None = None
+    attempt: int = 0
+    pages_done: int | None = None
+    pages_total: int | None = None
+    ahead: int | None = None
+    eta_seconds: float | None = None
+    external_id: str | None = None
+    kind: str | None = None
+    review: str | None = None
+    receipt: dict[str, Any] | None = None
+    failure: dict[str, Any] | None = None
+    duplicate_of: dict[str, Any] | None = None
+    amendments: list[AmendmentReply] | None = None
+    ledger: LedgerPlace | None = None
+    replay_of: str | None = None
+    replayed_as: str | None = None
+    links: dict[str, str]
+
+
+class BatchReply(BaseModel):
+    """One batch, and how far it is."""
+
+    batch_id: int
+    book: str
+    key: str | None = None
+    service_class: ClassName
+    state: Literal["open", "closed", "finished"]
+    started_at: str
+    finished_at: str | None = None
+    accepted: int
+    done: int
+    in_flight: int
+    succeeded: int
+    partial: int
+    duplicates: int
+    failed: int
+    needs_review: int
+    rejected: int
+    links: dict[str, str]
+
+
+class Verdict(BaseModel):
+    """What became of one item of a batch's body: `status` as if it had been sent alone."""
+
+    index: int
+    name: str
+    status: int
+    document_id: str | None = None
+    position: int | None = None
+    sha256: str | None = None
+    replayed: bool | None = None
+    problem: ProblemReply | None = None
+
+
+class SubmittedBatch(BatchReply):
+    """A batch that was sent as one body. `complete` is false when reading stopped early: `problem` says why."""
+
+    complete: bool
+    items_accepted: int
+    items_refused: int
+    problem: ProblemReply | None = None
+    items: list[Verdict]
+
+
+class BoundReply(BaseModel):
+    """One bound."""
+
+    unit: str
+    used: float
+    limit: float | None
+    because: str
+
+
+class ClassReply(BaseModel):
+    """One class at this moment."""
+
+    taken: bool
+    waiting: int
+    oldest_age_seconds: float
+    longest_wait_seconds: float
+
+
+class CapacityReply(BaseModel):
+    """Every bound, and how fast things go."""
+
+    bounds: dict[str, BoundReply]
+    oldest_eligible_age_seconds: float
+    drain_rate_per_second: float | None
+    retry_after_seconds: int
+    level: str
+    because: str
+    classes: dict[ClassName, ClassReply]
+    refused: dict[str, int]
+    accepted: int
+    done: int
+    in_flight: int
+    outcomes: dict[str, int]
+    workers: int
+    workers_busy: int
+
+
+class HealthReply(BaseModel):
+    """Whether it lives, or is ready."""
+
+    status: str
+    problems: list[str] = Field(default_factory=list)
+
+
+class DeadLetterReply(BaseModel):
+    """One document that failed and that nobody has run again."""
+
+    number: int
+    document_id: str
+    batch_id: int
+    position: int
+    filename: str
+    failure: dict[str, Any]
+    bytes_kept: bool
+    failed_at: str
+    replayed_in: int | None = None
+
+
+class DeadLetters(BaseModel):
+    """A page of dead letters."""
+
+    items: list[DeadLetterReply]
+    next_after: int | None = None
+
+
+class LedgerPage(BaseModel):
+    """A page of the ledger, as `export` writes it."""
+
+    items: list[dict[str, Any]]
+    next_after: int | None = None
+
+
+class ProofReply(BaseModel):
+    """How to check one entry: sha256(prev_hash, LF, content) is entry_hash, which is the prev_hash of the next one."""
+
+    book: str
+    sequence: int
+    voucher: str
+    prev_hash: str
+    content: str
+    entry_hash: str
+    next_content: str | None
+    next_hash: str | None
+    head_sequence: int
+    head_hash: str
+
+
+class TicketReply(BaseModel):
+    """A pass for `GET /v1/events?ticket=`."""
+
+    ticket: str
+    expires_in_seconds: int
+
+
+def document(view: DocumentView) -> dict[str, Any]:
+    """A document."""
+    reply: dict[str, Any] = {
+        "document_id": view.document_id,
+        "batch_id": view.batch_id,
+        "position": view.position,
+        "service_class": view.service_class.name.lower(),
+        "filename": view.filename,
+        "sha256": view.sha256,
+        "size_bytes": view.size_bytes,
+        "state": str(view.state),
+        "stage": view.stage,
+        "accepted_at": timestamp(view.accepted_at),
+        "attempt": view.attempt,
+        "pages_done": view.pages,
+        "pages_total": view.pages,
+        "ahead": view.ahead,
+        "eta_seconds": None if view.eta_s is None else round(view.eta_s, 3),
+        "external_id": view.external_id,
+        "kind": view.kind,
+        "review": view.review,
+        "receipt": view.receipt,
+        "failure": view.failure,
+        "duplicate_of": view.duplicate_of,
+        "amendments": [_amendment(view, n) for n in range(len(view.amendments))] or None,
+        "ledger": ledger_place(view.entry) if view.entry else None,
+        "replay_of": view.replay_of,
+        "replayed_as": view.replayed_as,
+        "links": document_links(view.document_id, view.batch_id),
+    }
+    return {name: value for name, value in reply.items() if value is not None}
+
+
+def accepted(told: Accepted, service_class: ServiceClass, filename: str) -> dict[str, Any]:
+    """A document that has just been accepted: what is known of it without asking the store."""
+    return {
+        "document_id": told.document_id,
+        "batch_id": told.batch_id,
+        "position": told.position,
+        "service_class": service_class.name.lower(),
+        "filename": filename,
+        "sha256": told.sha256,
+        "size_bytes": told.size_bytes,
+        "state": "queued",
+        "stage": "waiting",
+        "attempt": 0,
+        "links": document_links(told.document_id, told.batch_id),
+    }
+
+
+def entity_tag(view: DocumentView) -> str:
+    """Strong once there is an entry, since only entries change it then; weak before."""
+    if view.entry is None:
+        return f'W/"{view.state}-{view.stage}-{view.attempt}-{view.ahead}"'
+    return f'"{view.version}{"r" if view.replayed_as else ""}"'
+
+
+def batch(view: BatchView) -> dict[str, Any]:
+    """A batch."""
+    accounts = view.accounts
+    reply: dict[str, Any] = {
+        "batch_id": view.batch_id,
+        "book": view.book,
+        "key": view.key,
+        "service_class": view.service_class.name.lower(),
+        "state": view.state,
+        "started_at": timestamp(view.started_at),
+        "finished_at": None if view.finished_at is None else timestamp(view.finished_at),
+        "accepted": accounts.accepted,
+        "done": accounts.done,
+        "in_flight": accounts.in_flight,
+        "succeeded": accounts.succeeded,
+        "partial": accounts.partial,
+        "duplicates": accounts.duplicates,
+        "failed": accounts.failed,
+        "needs_review": accounts.needs_review,
+        "rejected": accounts.rejected,
+        "links": {"self": f"/v1/batches/{view.batch_id}", "results": f"/v1/batches/{view.batch_id}/results"},
+    }
+    return {name: value for name, value in reply.items() if value is not None}
+
+
+def capacity(view: CapacityView) -> dict[str, Any]:
+    """Every bound."""
+    return {
+        "bounds": {
+            bound.name: {"unit": bound.unit, "used": bound.used, "limit": bound.limit, "because": bound.because}
+            for bound in view.bounds
+        },
+        "oldest_eligible_age_seconds": round(view.oldest_eligible_age_s, 3),
+        "drain_rate_per_second": view.drain_rate_per_s,
+        "retry_after_seconds": view.retry_after_s,
+        "level": view.level.name.lower(),
+        "because": view.because,
+        "classes": {
+            class_.name.lower(): {
+                "taken": its.taken,
+                "waiting": its.waiting,
+                "oldest_age_seconds": round(its.oldest_age_s, 3),
+                "longest_wait_seconds": its.longest_wait_s,
+            }
+            for class_, its in view.classes.items()
+        },
+        "refused": dict(view.refused),
+        "accepted": view.accepted,
+        "done": view.done,
+        "in_flight": view.in_flight,
+        "outcomes": dict(view.outcomes),
+        "workers": view.workers,
+        "workers_busy": view.workers_busy,
+    }
+
+
+def health(view: HealthView) -> dict[str, Any]:
+    """Health."""
+    return {"status": view.state, "problems": list(view.problems)}
+
+
+def dead_letter(letter: DeadLetter) -> dict[str, Any]:
+    """A dead letter."""
+    reply: dict[str, Any] = {
+        "number": letter.number,
+        "document_id": letter.document.document_id,
+        "batch_id": letter.document.batch_id,
+        "position": letter.document.position,
+        "filename": letter.document.uri,
+        "failure": letter.failure,
+        "bytes_kept": letter.blob_sha256 is not None,
+        "failed_at": timestamp(letter.failed_at),
+    }
+    return reply if letter.replayed_in is None else reply | {"replayed_in": letter.replayed_in}
+
+
+def proof(told: Proof) -> dict[str, Any]:
+    """A proof; contents are the exact text that was hashed."""
+    entry = told.entry
+    return {
+        "book": entry.book,
+        "sequence": entry.sequence,
+        "voucher": entry.voucher,
+        "prev_hash": entry.prev_hash,
+        "content": entry.content.decode(),
+        "entry_hash": entry.entry_hash,
+        "next_content": None if told.next_content is None else told.next_content.decode(),
+        "next_hash": told.next_hash,
+        "head_sequence": told.head.sequence,
+        "head_hash": told.head.entry_hash,
+    }
+
+
+def event(told: Event) -> dict[str, Any]:
+    """An event."""
+    reply: dict[str, Any] = {
+        "id": told.event_id,
+        "at": timestamp(told.at),
+        "kind": told.kind,
+        "batch_id": told.batch_id,
+    }
+    if told.document_id is not None:
+        reply["document_id"] = told.document_id
+    return reply | dict(told.data)
+
+
+def ledger_place(entry: Entry) -> dict[str, Any]:
+    """Where an entry stands."""
+    return {
+        "book": entry.book,
+        "sequence": entry.sequence,
+        "voucher": format_voucher(entry.book, entry.sequence),
+        "entry_hash": entry.entry_hash,
+        "prev_hash": entry.prev_hash,
+    }
+
+
+def document_links(document_id: str, batch_id: int) -> dict[str, str]:
+    """Where else to look."""
+    return {
+        "self": f"/v1/documents/{document_id}",
+        "file": f"/v1/documents/{document_id}/file",
+        "batch": f"/v1/batches/{batch_id}",
+    }
+
+
+def timestamp(unix_s: float) -> str:
+    """RFC 3339 in UTC, with milliseconds."""
+    return dt.datetime.fromtimestamp(unix_s, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _amendment(view: DocumentView, n: int) -> dict[str, Any]:
+    its = view.amendments[n]
+    told: dict[str, Any] = {"kind": its.kind, "sequence": its.sequence, "who": its.who, "note": its.note}
+    if its.changes is not None:
+        told["changes"] = dict(its.changes)
+    return told if its.decision is None else told | {"decision": its.decision}

@@ -1,0 +1,88 @@
+"""The description and the service agree: any request gets a documented answer, and never a 5xx."""
+
+from __future__ import annotations
+
+import pytest
+import schemathesis
+from http_service import HttpService, open_edge
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import CHECKS
+from test_http_documents import problem
+
+from headrace.service.problems import KINDS
+
+STREAMS = ("/v1/events",)
+HEALTH = list(HealthCheck)
+
+
+@pytest.fixture(scope="module")
+def api(service: HttpService):
+    with service.client() as client:
+        return client.get("/openapi.json").json()
+
+
+def test_the_description_names_every_route_of_the_contract(api):
+    told = {f"{method.upper()} {path}" for path, its in api["paths"].items() for method in its}
+    assert told >= {
+        "POST /v1/documents", "GET /v1/documents/{document_id}", "GET /v1/documents/{document_id}/file",
+        "PATCH /v1/documents/{document_id}/receipt", "POST /v1/documents/{document_id}:approve",
+        "POST /v1/documents/{document_id}:reject", "POST /v1/documents/{document_id}:replay",
+        "DELETE /v1/documents/{document_id}", "POST /v1/batches", "POST /v1/batches/{batch_id}/documents",
+        "POST /v1/batches/{batch_id}:close", "GET /v1/batches/{batch_id}", "GET /v1/batches/{batch_id}/results",
+        "GET /v1/dead-letters", "GET /v1/ledger", "GET /v1/ledger/{sequence}/proof", "GET /v1/events",
+        "GET /v1/capacity", "GET /livez", "GET /readyz", "GET /metrics",
+    }  # fmt: skip
+
+
+def test_every_problem_type_can_come_from_some_route(api):
+    documented = {int(status) for its in api["paths"].values() for op in its.values() for status in op["responses"]}
+    assert {kind.status for kind in KINDS.values()} <= documented
+
+
+def test_what_is_not_there_and_what_is_not_done_are_problems(client):
+    problem(client.get("/v1/nothing"), 404, "not-found")
+    for method, address, allowed in (
+        ("GET", "/v1/documents", "POST"),
+        ("PUT", "/v1/documents/d0", "DELETE, GET"),
+        ("DELETE", "/v1/batches/1", "GET"),
+        ("POST", "/livez", "GET"),
+    ):
+        answer = client.request(method, address)
+        problem(answer, 405, "method-not-allowed")
+        assert answer.headers["allow"] == allowed
+
+
+def test_a_bug_is_a_500_with_a_trace_and_nothing_internal():
+    with HttpService(open_edge) as service, service.client() as client:
+
+        def broken(*_):
+            raise RuntimeError("password=secret")
+
+        service.look(lambda edge: setattr(edge.reception, "capacity", broken))
+        told = problem(client.get("/v1/capacity"), 500, "internal-error")
+        assert "secret" not in str(told)
+        service.look(lambda edge: setattr(edge, "debug", True))
+        assert "secret" in str(client.get("/v1/capacity").json())
+
+
+def test_any_request_gets_a_documented_answer_and_never_a_5xx(service: HttpService, api):
+    schema = schemathesis.openapi.from_dict(api)
+    asked = 0
+    names = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
+    checks = [CHECKS.get_one(name) for name in names]
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if operation.path in STREAMS and operation.method == "get":
+            continue
+
+        @settings(max_examples=15, deadline=None, database=None, derandomize=True, suppress_health_check=HEALTH)
+        @given(case=operation.as_strategy())
+        def ask(case):
+            nonlocal asked
+            asked += 1
+            if "follow" in (case.query or {}):
+                case.query.pop("follow")
+            case.call_and_validate(base_url=service.url, checks=checks, timeout=20)
+
+        ask()
+    assert asked > 200
