@@ -89,7 +89,7 @@ def disk(folder: Path, options: argparse.Namespace, threads: int) -> dict[str, A
     ends = time.monotonic() + options.seconds / 2
 
     def write(thread: int) -> list[float]:
-        took = []
+        took: list[float] = []
         while (began := time.monotonic()) < ends:
             path = folder / f"{thread}-{len(took)}"
             with open(f"{path}.part", "wb", buffering=0) as file:

@@ -47,7 +47,7 @@ def install(seconds: float) -> None:
     costs = dict(engine_costs.ENGINE_COSTS)
     costs["null"] = replace(costs["null"], seconds_per_page=seconds)
     engine_costs.ENGINE_COSTS = costs  # type: ignore[assignment]
-    runtime.ReadDocuments = factory  # type: ignore[assignment,misc]
+    runtime.ReadDocuments = factory  # type: ignore[assignment,attr-defined]
 
 
 def main() -> None:

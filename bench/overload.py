@@ -67,7 +67,7 @@ def measure_capacity(folder: Path, options: argparse.Namespace) -> float:
         began = load.starts_at + offset + options.capacity_seconds / 4
         until = load.starts_at + offset + options.capacity_seconds
         done = sum(began <= at < until for at in ends(folder).values())
-    return done / (until - began)
+    return done / float(until - began)
 
 
 def cell(peer: str, multiple: float, capacity: float, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -193,8 +193,8 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=20_000)
     parser.add_argument("--data", type=Path, help="documents for real OCR; without it, receipts are drawn")
     parser.add_argument("--delay", type=float, default=3.0, help="the delay that headrace is told to accept, in s")
-    parser.add_argument("--warm-up", type=float, default=6.0)
-    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--warm-up", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=11.0)
     parser.add_argument("--capacity-seconds", type=float, default=12.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--chart", type=Path)

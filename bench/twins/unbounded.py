@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
-from work import parse, work, workers
+from work import parse, work, workers  # type: ignore[import-not-found]
 
 options = parse(__doc__)
 queue: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
