@@ -57,6 +57,7 @@ from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
 from headrace.service.looking import APPROVED, REJECTED, as_batch_view, as_document, as_event, may_see
 from headrace.service.spool import Spool
+from headrace.service.turn import Turn
 from headrace.service.views import (
     Accepted,
     Amendment,
@@ -191,6 +192,8 @@ class Reception:
                         self._state = "serving"
                     if not self._opened.done():
                         self._opened.set_result(None)
+                    if self._stop_began is not None:  # it was stopped while it opened
+                        await dispatcher.stop(0.0)
                     await dispatcher.run()
                     for keeping in house:
                         keeping.cancel()
@@ -463,8 +466,13 @@ class Reception:
     def _not_serving(self) -> Closed:
         return Closed(f"the service is {self._state}", retry_after_s=5)
 
-    async def accept(self, submission: Submission, permit: Permit, body: AsyncIterator[bytes]) -> Accepted:
+    async def accept(
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+    ) -> Accepted:
         """Takes the bytes in; returns when they and their row are on disk.
+
+        With a `turn`, the row comes behind those of the turns before it: several documents of one stream can be made
+        durable together, and keep their order.
 
         The permit travels with the document until its entry is committed. On any error, it is ended and nothing stays.
         Cancelled: nothing stays, unless the row was being committed in that moment: then the document is accepted.
@@ -479,7 +487,7 @@ class Reception:
         if self._intake is None:
             permit.ignore()
             raise self._not_serving()
-        return await self._intake.accept(submission, permit, body)
+        return await self._intake.accept(submission, permit, body, turn)
 
     # Batches
 
