@@ -75,6 +75,8 @@ class Admission:
         weight_of: the weight of a client in the turns of its class.
         retry_after: how estimates become answers.
         drain_rate: the meter; give one to set its slices.
+        keeps_rate: whether the meter is kept here, where it runs while all permits are taken. Where permits are for a
+            backlog, work is waiting long before that: then its owner runs it, and here it is only read.
         clock: what tells the time; the running loop's when not given.
     """
 
@@ -93,6 +95,7 @@ class Admission:
         weight_of: Callable[[Hashable], float] | None = None,
         retry_after: RetryAfter | None = None,
         drain_rate: DrainRate | None = None,
+        keeps_rate: bool = True,
         clock: Clock | None = None,
     ) -> None:
         if low_water is not None and low_water < 0:
@@ -113,6 +116,8 @@ class Admission:
         self._load = load or (lambda: 0.0)
         self._retry_after = retry_after or RetryAfter()
         self._rate = drain_rate or DrainRate()
+        # What is seen here goes into a meter that nobody reads when the owner keeps his own.
+        self._kept = self._rate if keeps_rate else DrainRate()
         self._timer: asyncio.TimerHandle | None = None
         self._paused_until = self._now()
         self._closed = False
@@ -185,7 +190,7 @@ class Admission:
     def pause(self, duration_s: float) -> None:
         """Admits nobody for so long, such as a remote has asked for; never shortens a pause. 0 changes nothing."""
         self._paused_until = max(self._paused_until, self._now() + duration_s)
-        self._rate.pause(self._now())
+        self._kept.pause(self._now())
         self._serve()
 
     def close(self) -> None:
@@ -237,12 +242,12 @@ class Admission:
         try:
             caller.permit = self.permits.try_acquire(count, caller.size_bytes)
         except Full:
-            self._rate.resume(now)  # from here on, whoever leaves is waited for
+            self._kept.resume(now)  # from here on, whoever leaves is waited for
             return False
         if self._bucket is not None:
             self._bucket.take(count, now)
         if self.permits.held >= self._limit:
-            self._rate.resume(now)
+            self._kept.resume(now)
         if caller.line is not None:
             self._counts["waiting"] -= 1
         self._counts["admitted"] += 1
@@ -340,7 +345,7 @@ class Admission:
                 return
             self._order.take(head)
         if self.permits.held < self._limit:
-            self._rate.pause(now)  # nobody waits: who leaves now says nothing about how fast it can go
+            self._kept.pause(now)  # nobody waits: who leaves now says nothing about how fast it can go
 
     def _arm(self) -> None:
         """Keeps at most one timer, for what only time changes; everything else calls `_serve` itself."""
@@ -353,7 +358,7 @@ class Admission:
         if self._bucket is not None:
             wait_s = max(wait_s, self._bucket.wait_s(head.cost, now))
         if wait_s:
-            self._rate.pause(now)  # it is held back by the clock, not by those in flight
+            self._kept.pause(now)  # it is held back by the clock, not by those in flight
         if len(self._order) > 1:  # somebody else may become the head, and need less than this one
             promotion_s = self._order.next_promotion_s(now, self._rate.per_s(now))
             if promotion_s is not None:
@@ -373,7 +378,7 @@ class Admission:
     def _permits_moved(self, in_flight: float) -> None:
         fell_by, self._last_in_flight = self._last_in_flight - in_flight, in_flight
         if fell_by > 0:
-            self._rate.record(fell_by, self._now())
+            self._kept.record(fell_by, self._now())
             self._serve()
 
     def _permit_ended(self, ending: Ending, held_s: float) -> None:
