@@ -28,6 +28,7 @@ from headrace.service.errors import (
 )
 from headrace.service.group_commit import GroupCommit
 from headrace.service.spool import Spool, Spooled
+from headrace.service.turn import Turn
 from headrace.service.views import Accepted, ServiceLimits, Submission
 from headrace.storage.arrivals import Arrival as KeptBytes
 from headrace.storage.blobs import Blobs
@@ -182,7 +183,9 @@ class Intake:
 
     # Take it in
 
-    async def accept(self, submission: Submission, permit: Permit, body: AsyncIterator[bytes]) -> Accepted:
+    async def accept(
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+    ) -> Accepted:
         """See `Reception.accept`."""
         key = submission.idempotency_key
         in_use = None if key is None else (submission.client, key)
@@ -199,6 +202,8 @@ class Intake:
             arrival = Arrival(spooled, submission, permit)
             # From here on `_arrived` sees to permit and bytes, whether or not anybody still waits.
             handed_over = True
+            if turn is not None:
+                await self._behind(turn, arrival)
             placed = await self._commits.run(self._accept_all, arrival, partial(self._arrived, arrival))
         except (KeyUsed, UnknownBatch, BatchListed) as error:
             raise _explained(error) from error
@@ -220,6 +225,15 @@ class Intake:
             mark: called in the same transaction, with the store and the new batch.
         """
         return await self._commits.run(self._accept_again, (new, mark), partial(self._placed, new, permit))
+
+    async def _behind(self, turn: Turn, arrival: Arrival) -> None:
+        """Waits for its turn. A cancelled wait leaves nothing of the arrival behind."""
+        try:
+            await turn.comes()
+        except BaseException as error:
+            self._arrived(arrival, error)
+            raise
+        turn.pass_on()  # whoever comes next runs only after this one has joined the group
 
     def _arrived(self, arrival: Arrival, answer: Placed | BaseException) -> None:
         """In the loop, once for each arrival: the document goes on, or everything of it goes."""

@@ -27,6 +27,7 @@ from headrace.documents.entry import Entry
 from headrace.documents.status import DocumentState
 from headrace.execution import WorkerStartFailed
 from headrace.flow import Admission, Admitted, ClassBounds, Closed, DrainReport, Permit, Refusal, ServiceClass
+from headrace.flow.drain_rate import DrainRate
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.runtime import open_workspace, require_engine, worker_pool
@@ -57,6 +58,7 @@ from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
 from headrace.service.looking import APPROVED, REJECTED, as_batch_view, as_document, as_event, may_see
 from headrace.service.spool import Spool
+from headrace.service.turn import Turn
 from headrace.service.views import (
     Accepted,
     Amendment,
@@ -75,6 +77,7 @@ from headrace.service.views import (
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import UnknownBatch
 from headrace.storage.sql_accept import NewDocument
+from headrace.storage.sql_service import Waits
 from headrace.storage.sqlite import SqliteStore
 from headrace.storage.store import DeadLetter, Store
 
@@ -137,12 +140,16 @@ class Reception:
         self._settings, self._bounds, self._policy = settings, bounds, policy or Policy()
         self.limits = limits or ServiceLimits()
         self._limit_bytes = self.limits.accepted_bytes
+        self._ahead = look_ahead(bounds)
+        self._drain_rate = DrainRate()
         self._admission = Admission(
             derived_limit(self.limits, bounds, None).value,
             limit_bytes=self._limit_bytes,
             bounds=self._class_bounds(),
             load=self._load,
             weight_of=self._weight_of,
+            drain_rate=self._drain_rate,
+            keeps_rate=False,
         )
         self._line = Line(
             self._class_bounds(),
@@ -191,6 +198,8 @@ class Reception:
                         self._state = "serving"
                     if not self._opened.done():
                         self._opened.set_result(None)
+                    if self._stop_began is not None:  # it was stopped while it opened
+                        await dispatcher.stop(0.0)
                     await dispatcher.run()
                     for keeping in house:
                         keeping.cancel()
@@ -256,7 +265,7 @@ class Reception:
             blobs=blobs,
             store=store,
             commits=self._commits,
-            add=self._dispatcher.add,
+            add=self._add,
             bell=self._bell,
         )
         await self._do(partial(_recover, blobs))
@@ -275,7 +284,7 @@ class Reception:
                     limit_bytes=max(self._limit_bytes, statistics.held_bytes + size_bytes),
                 )
                 permit = self._admission.permits.try_acquire(1, size_bytes)
-                dispatcher.add(waits, permit, max(0.0, time.time() - waits.accepted_at))
+                self._add(waits, permit, max(0.0, time.time() - waits.accepted_at))
             last = page[-1].document
             after = (last.batch_id, last.position)
         self._follow_rate()
@@ -291,7 +300,22 @@ class Reception:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._bell.ring, EVENTS)
 
+    def _add(self, waits: Waits, permit: Permit, waited_s: float = 0.0) -> None:
+        assert self._dispatcher is not None
+        self._dispatcher.add(waits, permit, waited_s)
+        if self._backlog:
+            self._drain_rate.resume(self._loop.time())
+
+    @property
+    def _backlog(self) -> bool:
+        """Whether more wait than the workers have in hand: only then does what leaves tell how fast it can go."""
+        return self._line.waiting > 0 and len(self._line) > self._ahead
+
     def _on_committed(self, committed: Committed) -> None:
+        now = self._loop.time()
+        self._drain_rate.record(len(committed.entries), now)
+        if not self._backlog:
+            self._drain_rate.pause(now)
         for entry in committed.entries:
             self._bell.ring(("document", entry.document_id))
             self._bell.ring(("batch", entry.batch_id))
@@ -463,8 +487,13 @@ class Reception:
     def _not_serving(self) -> Closed:
         return Closed(f"the service is {self._state}", retry_after_s=5)
 
-    async def accept(self, submission: Submission, permit: Permit, body: AsyncIterator[bytes]) -> Accepted:
+    async def accept(
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+    ) -> Accepted:
         """Takes the bytes in; returns when they and their row are on disk.
+
+        With a `turn`, the row comes behind those of the turns before it: several documents of one stream can be made
+        durable together, and keep their order.
 
         The permit travels with the document until its entry is committed. On any error, it is ended and nothing stays.
         Cancelled: nothing stays, unless the row was being committed in that moment: then the document is accepted.
@@ -479,7 +508,7 @@ class Reception:
         if self._intake is None:
             permit.ignore()
             raise self._not_serving()
-        return await self._intake.accept(submission, permit, body)
+        return await self._intake.accept(submission, permit, body, turn)
 
     # Batches
 
