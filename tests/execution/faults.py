@@ -58,6 +58,10 @@ def pid_of(_: Any) -> int:
     return os.getpid()
 
 
+def scheduling(_: Any) -> int:
+    return os.sched_getscheduler(0)
+
+
 def environment_of(name: str) -> str | None:
     return os.environ.get(name)
 

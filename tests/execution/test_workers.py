@@ -27,6 +27,16 @@ def test_a_worker_that_retires_after_two_of_ten_is_replaced_four_times() -> None
     assert run.pool.restarts == {"recycled-count": 4}
 
 
+def test_workers_that_have_all_run_what_they_may_are_replaced_when_the_consumer_makes_room() -> None:
+    run = run_map(faults.echo, range(30), window=1, pool={"recycle_after": 7, "recycle_jitter": 0.0})
+    assert run.values == list(range(30))
+
+
+def test_a_worker_that_is_woken_does_not_push_its_parent_off_the_processor() -> None:
+    run = run_map(faults.scheduling, [0], workers=1)
+    assert run.values == [os.SCHED_BATCH]
+
+
 def test_workers_do_not_retire_together() -> None:
     run = run_map(faults.pid_of, range(240), workers=2, pool={"recycle_after": 40, "recycle_jitter": 0.5})
     runs = [run.values.count(pid) for pid in set(run.values)]

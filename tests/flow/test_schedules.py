@@ -54,17 +54,20 @@ def assert_sound(sender: Sender[Any]) -> None:
     """The bounds hold, and nobody sleeps while what he waits for is free."""
     slots = sender._slots  # what `statistics` is made of: a snapshot takes longer than a step
     depth, capacity = len(slots.buffer), slots.capacity
-    taken, weight = depth + slots.reserved, slots.settled_weight()  # with what is kept for those who are about to run
-    used, weighs = taken - slots.owed, weight - slots.owed_weight
+    taken, weight = depth + slots.reserved, 0  # with what is kept for those who are about to run
+    used, scale = taken - slots.owed, slots.scale
+    if scale is not None:
+        weight = scale.settle(slots.taken) + scale.reserved
+        assert used <= 1 or weight - scale.owed <= scale.limit, sender.statistics()
+        assert len(scale.totals) <= 3 * capacity, "weights of items that have left pile up"
     assert 0 <= slots.claimed <= depth, sender.statistics()
     assert not capacity or used <= capacity, sender.statistics()
-    assert used <= 1 or weighs <= slots.weight_limit, sender.statistics()
     senders, receivers = slots.senders_line.waiting, slots.receivers_line.waiting
     if (senders and senders[0][0].done()) or (receivers and receivers[0][0].done()):
         return  # the head was cancelled and has not run yet: his turn brings the line forward
     if senders and capacity:
         assert taken, f"a sender waits for an empty channel: {sender.statistics()}"
-        too_heavy = slots.weigh is not None and weight + senders[0][1] > slots.weight_limit  # type: ignore[operator]
+        too_heavy = scale is not None and weight + senders[0][1] > scale.limit  # type: ignore[operator]
         assert taken >= capacity or too_heavy, sender.statistics()
     elif senders:
         assert len(slots.receivers_line) <= slots.reserved, f"two wait for each other: {sender.statistics()}"
@@ -147,8 +150,9 @@ async def _channel_scenario(schedule: Schedule) -> None:
         raise_unexpected(results)
         assert isinstance(results[-1], Ended)
     slots = sender._slots
-    assert (slots.claimed, slots.wanted, slots.reserved, slots.weight, slots.reserved_weight) == (0, 0, 0, 0, 0)
-    assert (slots.owed, slots.owed_weight, slots.senders_stepping, slots.receivers_stepping) == (0, 0, 0, 0)
+    assert (slots.claimed, slots.wanted, slots.reserved, slots.owed) == (0, 0, 0, 0)
+    assert (slots.senders_stepping, slots.receivers_stepping) == (0, 0)
+    assert slots.scale is None or (slots.scale.settle(slots.taken), slots.scale.reserved, slots.scale.owed) == (0, 0, 0)
     assert sorted(received) == sorted(sent)
     assert len(set(received)) == len(received)
 

@@ -28,7 +28,8 @@ from headrace.storage.sqlite import SqliteStore
 
 def left_in(reception: Reception) -> list[str]:
     blobs = reception._blobs.folder
-    return [path.name for folder in ("incoming", "arrived") for path in (blobs / folder).iterdir()]
+    files = [path.name for folder in ("incoming", "arrived") for path in (blobs / folder).iterdir()]
+    return files + ["a record"] * reception._blobs.arrivals.waiting
 
 
 def held(reception: Reception) -> int:

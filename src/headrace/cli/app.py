@@ -39,6 +39,7 @@ COMMANDS = {
     "run": Command("run", "run", WORK, "Read documents and write their receipts to the ledger."),
     "demo": Command("demo", "demo", WORK, "Draw receipts, run them, score the result and show a report."),
     "serve": Command("serve", "serve", WORK, "Take documents over HTTP, durable before they are accepted."),
+    "submit": Command("submit", "submit", WORK, "Hand documents to a service, and bring their results back."),
     "plan": Command("plan", "plan", WORK, "Show every bound of a run, and the sum behind it, before it starts."),
     "status": Command("status", "status", LOOK, "How far the batches of a workspace are."),
     "show": Command("show", "show", LOOK, "Everything about one document."),

@@ -109,7 +109,7 @@ class Attempts(Generic[T, R]):
         except (Exception, SystemExit) as error:
             self.fail(chunk, describe(error, UNPICKLABLE_RESULT), error, elapsed_s, worker)
             return
-        self._settle_values(chunk, (value,), (elapsed_s,), worker)
+        self.settle(chunk, [Success(chunk.items[0], value, elapsed_s, chunk.attempts + 1, worker.pid)])
 
     def _take_values(self, chunk: Chunk[T, Any], payload: bytes | bytearray, worker: WorkerProcess) -> None:
         try:

@@ -1,4 +1,4 @@
-"""How many items go to a worker at once: as many as make a frame worth its trip, measured while the map runs."""
+"""How many items go to a worker at once: as many as make a chunk worth its trip, measured while the map runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ChunkSize:
         self._item_ns: int | None = None
 
     def observe(self, items: int, elapsed_ns: int) -> None:
-        """Enters how long a frame of so many items took."""
+        """Enters how long a chunk of so many items took."""
         if not self.chosen:
             return
         item_ns, before_ns = elapsed_ns // items + HANDLING_NS, self._item_ns

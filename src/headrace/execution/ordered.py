@@ -35,6 +35,10 @@ R = TypeVar("R")
 CLOSE_GRACE_S = 0.05  # for what runs when a map is closed early; then its workers are killed
 
 
+def _load(worker: WorkerProcess) -> int:
+    return len(worker.in_flight)
+
+
 class MapResults(Generic[T, R]):
     """The outcomes of one map, in order; to be iterated once.
 
@@ -230,51 +234,49 @@ class MapResults(Generic[T, R]):
         """Gives the workers what they have room for, the least loaded first; pulls as much as that takes."""
         if self.closing or self._intake is None:
             return
-        sent = self._hungry = False
-        while True:
-            best, room, spent = self._least_loaded()
-            if best is None:
-                # Replaced only when there is more to do: the last worker of a run is not started for nothing.
-                if spent is None or not self._has_more():
-                    self._hungry = spent is not None and not self._ended
-                    break
-                self._pool.recycle(spent)
-                continue
-            if not self._give(best, room):
-                self._hungry = not self._ended
-                break
-            sent = True
-        if sent:
-            for worker in self._pool.live:
+        limit = self._depth_limit  # the chunk may have grown since a worker's depth was chosen
+        open_, spent = [], []
+        for worker in self._pool.live:
+            if worker.usable:
+                if worker.quota is not None and worker.quota <= 0:
+                    spent.append(worker)
+                elif _load(worker) <= min(worker.depth, limit) // 2:  # then it is filled up: half as many trips
+                    open_.append(worker)
+        given = self._serve(open_, limit) if open_ else []
+        # Replaced only when there is more to do: the last worker of a run is not started for nothing.
+        for worker in spent:
+            if not worker.in_flight and self._has_more():
+                self._pool.recycle(worker)
+        # One that is recycled asks when its successor is there.
+        self._hungry = (bool(open_) or any(worker.usable for worker in spent)) and not self._ended
+        if given:
+            for worker in given:
                 worker.flush()
             self._pool.watch()
             if self._watchdog is not None:
                 self._watchdog.arm()
         self._wake()
 
+    def _serve(self, open_: list[WorkerProcess], limit: int) -> list[WorkerProcess]:
+        """Evens the workers out until none has room, which empties the list, or nothing more is to be had."""
+        given = []
+        while open_:
+            if len(open_) > 1:
+                open_.sort(key=_load)
+            worker, load = open_[0], _load(open_[0])
+            most = min(worker.depth, limit)
+            level = most if len(open_) == 1 else min(most, _load(open_[1]) + 1)
+            if not self._give(worker, level - load):
+                break
+            given.append(worker)
+            if _load(worker) >= most or (worker.quota is not None and worker.quota <= 0):
+                del open_[0]
+        return given
+
     def _fill_soon(self) -> None:
         self._filling = None
         if self._hungry:
             self.fill()
-
-    def _least_loaded(self) -> tuple[WorkerProcess | None, int, WorkerProcess | None]:
-        """The worker to be served next, how many chunks it takes to even it out; and one that has run all it may."""
-        best: WorkerProcess | None = None
-        spent: WorkerProcess | None = None
-        limit = self._depth_limit  # the chunk may have grown since a worker's depth was chosen
-        least = following = limit
-        for worker in self._pool.live:
-            if not worker.usable:
-                continue
-            load = len(worker.in_flight)
-            if worker.quota is not None and worker.quota <= 0:
-                spent = worker if load == 0 else spent
-            elif load < worker.depth and load < least:
-                best, least, following = worker, load, least
-            else:
-                following = min(following, load)
-        room = 0 if best is None else min(best.depth, limit, max(following, least + 1)) - least
-        return best, room, spent
 
     def _has_more(self) -> bool:
         assert self._intake is not None

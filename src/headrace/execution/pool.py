@@ -63,7 +63,7 @@ class WorkerPool(Generic[T, R]):
         recycle_after: items after which a worker is replaced.
         recycle_jitter: share by which that number varies, so that workers do not restart together.
         start_timeout_s: how long the factory may take.
-        depth: frames in flight per worker. None adapts it to the measured time of an item: 1 from 50 ms on, so that
+        depth: chunks in flight per worker. None adapts it to the measured time of an item: 1 from 50 ms on, so that
             nothing waits behind a slow item, up to 64 for trivial ones.
 
     Raises:
@@ -300,7 +300,7 @@ class WorkerPool(Generic[T, R]):
             self._map.fill()
 
     def on_replies(self, worker: WorkerProcess, replies: list[Reply]) -> None:
-        """Frames were answered."""
+        """Chunks were answered."""
         if worker.items_done == 0:
             self._failed_starts = 0  # this one came up well; what the others do does not show that a new one would
         if self._map is not None:

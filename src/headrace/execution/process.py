@@ -25,8 +25,8 @@ from headrace.execution.wire import PARENT_DECIDES, REPLY, REQUEST, RETIRING, Do
 EXIT_GRACE_S = 2.0  # for a worker that was told to end: its exit handlers, its threads
 REAP_S = 0.02  # between looks at a dying process where the kernel has no pidfd
 STUCK = "stuck"  # the code of a worker that was given work and begins none
-TARGET_NS = 2_000_000  # work in flight per worker: enough to hide a trip through the loop
-SLOW_NS = 50_000_000  # from here on the trip costs under 1 %, and nothing should wait behind a slow frame
+TARGET_NS = 20_000_000  # work in flight per worker; at half of it there is more: a busy machine may be late by that
+SLOW_NS = 50_000_000  # from here on the trip costs under 1 %, and nothing should wait behind a slow chunk
 DEPTH_LIMIT = 64
 SOCKET_BYTES = 1 << 20
 RECEIVE_BYTES = 1 << 18
@@ -64,7 +64,7 @@ class WorkerProcess:
         in_flight: chunks that were sent and not answered, in order; the first is the one it is on, if any.
         quota: items it may still be given before it is replaced; None for no end.
         depth: chunks it may have in flight.
-        frame_ns: running average of the time a chunk takes; None before the first.
+        chunk_ns: running average of the time a chunk takes; None before the first.
         end: why it was killed or died; None while it lives.
         progress_ns: when it last answered, or was given something after it had nothing.
         answering_ns: when the last part of an answer came whose rest is to come; 0 when there is none.
@@ -77,7 +77,7 @@ class WorkerProcess:
         self.in_flight: deque[Chunk[Any, Any]] = deque()
         self.quota = quota
         self.depth = 1
-        self.frame_ns: int | None = None
+        self.chunk_ns: int | None = None
         self.items_done = 0
         self.rss_bytes = 0
         self.end: End | None = None
@@ -85,6 +85,7 @@ class WorkerProcess:
         self.progress_ns = monotonic_ns()
         self.answering_ns = 0
         self._excused = (0, 0)
+        self._buffer = memoryview(bytearray(RECEIVE_BYTES))  # kept: to allocate one for each reading costs 40 us
         self._received = bytearray()
         self._unsent: deque[bytes] = deque()
         self._writing = False
@@ -155,16 +156,16 @@ class WorkerProcess:
         if fixed:
             self.depth = limit
             return
-        average_ns = replies[0][2] if self.frame_ns is None else self.frame_ns
+        average_ns = replies[0][2] if self.chunk_ns is None else self.chunk_ns
         for _, _, elapsed_ns, _ in replies:
             average_ns += (elapsed_ns - average_ns) // 8
-        self.frame_ns = average_ns
+        self.chunk_ns = average_ns
         wanted = 1 if average_ns >= SLOW_NS else max(2, TARGET_NS // (average_ns + 1))
         self.depth = max(1, min(wanted, 2 * self.depth, limit))
 
     def reset_depth(self) -> None:
-        """Forgets how long frames take: another map may bring other ones."""
-        self.depth, self.frame_ns = 1, None
+        """Forgets how long chunks take: another map may bring other ones."""
+        self.depth, self.chunk_ns = 1, None
 
     def flush(self) -> None:
         """Sends what is in line, as far as the socket takes it; the rest goes when it has room."""
@@ -193,7 +194,7 @@ class WorkerProcess:
         if not self._reading:
             return
         try:
-            data = self._socket.recv(RECEIVE_BYTES)
+            data = self._buffer[: self._socket.recv_into(self._buffer)].tobytes()
         except BlockingIOError:
             return
         except OSError:

@@ -83,10 +83,10 @@ def _yield_to_parent() -> None:
     """Has this process run beside its parent, not instead of it.
 
     Woken by a chunk, it would else push its parent off the processor in the middle of sending. Its share of the
-    processor stays the same. What it starts itself is scheduled as usual.
+    processor stays the same. What it starts itself inherits this.
     """
     with contextlib.suppress(AttributeError, OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _read_frame(requests: io.BufferedReader[Any]) -> tuple[int, bytes, int]:

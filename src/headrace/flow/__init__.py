@@ -7,7 +7,7 @@ time, seeded schedules) is in `headrace.flow.testing`.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from headrace.flow.channel import Receiver, Sender, channel
+from headrace.flow.channel import channel
 from headrace.flow.channel_statistics import ChannelStatistics
 from headrace.flow.clock import Clock, LoopClock, MonotonicClock
 from headrace.flow.drain import Drain, Drainable, DrainReport
@@ -16,6 +16,8 @@ from headrace.flow.gate import Gate, GateState, GateStatistics, WaterMarks
 from headrace.flow.gauges import Gauge, Gauges
 from headrace.flow.permits import Ending, Permit, Permits, PermitStatistics
 from headrace.flow.rate import Rate, RateLimit, RateStatistics, TokenBucket
+from headrace.flow.receiver import Receiver
+from headrace.flow.sender import Sender
 from headrace.flow.sending import Sending, Slot
 from headrace.flow.waiters import WaitLine
 

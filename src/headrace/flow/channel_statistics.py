@@ -46,8 +46,8 @@ def statistics_of(s: Slots[Any]) -> ChannelStatistics:
     return ChannelStatistics(
         depth=len(s.buffer),
         limit=s.capacity,
-        weight=s.settled_weight() - s.reserved_weight,
-        weight_limit=s.weight_capacity,
+        weight=s.scale.settle(s.taken) if s.scale is not None else 0,
+        weight_limit=s.scale.limit if s.scale is not None else None,
         reserved=s.reserved - s.owed - len(s.threads.spare),
         waiting_senders=len(s.senders_line) + s.senders_stepping,
         waiting_receivers=len(s.receivers_line) + s.receivers_stepping,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from headrace.flow.errors import Closed, Refusal
 
 if TYPE_CHECKING:
-    from headrace.flow.channel import Sender
+    from headrace.flow.sender import Sender
     from headrace.flow.slots import Slots
 
 T = TypeVar("T")
@@ -136,7 +136,8 @@ class Slot(Generic[T]):
         """
         if not self._open:
             raise ValueError("this slot was filled or released before")
-        actual = self._slots.weight_of(item)
+        scale = self._slots.scale
+        actual = 0 if scale is None else scale.weight_of(item)
         if actual > self.weight:
             raise ValueError(f"reserved for a weight of {self.weight}, the item weighs {actual}")
         self._open = False

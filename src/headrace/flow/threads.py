@@ -213,7 +213,7 @@ class ThreadDoor(Generic[T]):
     def _give_spare(self) -> None:
         """Gives the free room to the threads, unless someone waits for it or it cannot be counted."""
         slots = self._slots
-        if slots.senders_waiting or slots.weight_capacity is not None or self.closed:
+        if slots.senders_waiting or slots.scale is not None or self.closed:
             return
         count = slots.capacity - slots.reserved - len(slots.buffer)
         if self._disturbed:

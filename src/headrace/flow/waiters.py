@@ -109,6 +109,10 @@ class WaitLine(Generic[Need]):
         self._early.append(waiter)
         return waiter
 
+    def someone_is_early(self) -> bool:
+        """Whether the head has joined early: who came with it but looks again only now had better join after it."""
+        return bool(self.waiting) and self.waiting[0][0] in self._early
+
     async def wait(self, need: Need, deadline_s: float | None = None) -> None:
         """Waits at the end of the line until `need` is granted.
 

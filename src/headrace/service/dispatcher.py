@@ -14,7 +14,7 @@ import datetime as dt
 import itertools
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from headrace.documents.errors import WORKER_LOST, DocumentFailure
 from headrace.documents.status import DocumentState
 from headrace.execution import Failure, PoolClosed, WorkerPool
 from headrace.execution.process import End
-from headrace.flow import Permit
+from headrace.flow import Closed, Permit
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.pipeline import READ, Outcome, charged, draft, reading_stage, telemetry
 from headrace.ingest.reading import Reading
@@ -71,6 +71,7 @@ class Dispatcher:
         commits: the database thread.
         pool: open while `run` runs.
         line: who waits.
+        place: sees to it that the bytes with a digest are at their path.
         on_committed: told of each group, in the loop.
 
     Attributes:
@@ -89,6 +90,7 @@ class Dispatcher:
         blobs: Blobs,
         pool: WorkerPool[Document, Reading],
         line: Line,
+        place: Callable[[str], Awaitable[None]],
         on_committed: Callable[[Committed], None],
     ) -> None:
         self._settings = settings
@@ -99,6 +101,7 @@ class Dispatcher:
         self._blobs = blobs
         self._pool = pool
         self._line = line
+        self._place = place
         self._on_committed = on_committed
         self._ahead = look_ahead(bounds)
         self._run: Run[Document, Reading] | None = None
@@ -107,6 +110,7 @@ class Dispatcher:
         self._room = asyncio.Event()
         self._no_more_outcomes = False
         self._stopping = False
+        self._keeping: set[asyncio.Task[None]] = set()  # bounded by the permits
         self.killed = 0
         self.outcomes: Counter[str] = Counter()
         self.problem = ""
@@ -117,9 +121,11 @@ class Dispatcher:
         """One that was accepted, now or before a restart. Its permit ends with its entry."""
         held = self._line.add(waits, permit, waited_s)
         if held.cancelled_by is not None:
+            self._keep(held)
             self._settle(held, _cancelled(held), Telemetry())
         elif waits.restarts > RESTARTS_AT_MOST:
             detail = f"the service ended {waits.restarts} times while it was worked on"
+            self._keep(held)
             self._settle(held, _lost(held), Telemetry(observed=(detail,)))
         else:
             self._more.set()
@@ -133,6 +139,7 @@ class Dispatcher:
         if held is None or not await self._commits.run(self._ask_to_end, (held, who)):
             return False
         if held.stand in (Stand.WAITING, Stand.BEHIND):
+            self._keep(held)
             self._settle(held, _cancelled(held), Telemetry())
         elif held.stand is Stand.WORKING:
             self._kill(held)
@@ -202,11 +209,15 @@ class Dispatcher:
                 await self._more.wait()
                 continue
             try:
+                await asyncio.gather(*[self._place(_digest(held)) for held in taken])
                 await self._commits.run(self._lease_all, taken)
             except _OUTAGES as error:
                 for held in reversed(taken):
                     self._line.put_back(held)
                 await self._outage(error)
+                continue
+            except LeaseLost:
+                await self._drop_lost(taken)
                 continue
             self.problem = ""
             for held in taken:
@@ -227,6 +238,16 @@ class Dispatcher:
             self._more.set()
             return
         self._settle(held, draft(outcome), telemetry(outcome))
+
+    def _keep(self, held: Held) -> None:
+        """A document that nobody will read gets its file, too: its original is kept."""
+        task = asyncio.get_running_loop().create_task(self._place_quietly(_digest(held)))
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+    async def _place_quietly(self, sha256: str) -> None:
+        with contextlib.suppress(*_OUTAGES, Closed):  # it stays in the log, for the next start
+            await self._place(sha256)
 
     def _settle(self, held: Held, its: Draft, measured: Telemetry) -> None:
         self._line.settle(held, its, measured)
@@ -274,6 +295,17 @@ class Dispatcher:
             self._on_committed(committed)
             self._room.set()
             self._more.set()
+
+    async def _drop_lost(self, taken: Sequence[Held]) -> None:
+        """Somebody else has some of these: the others wait again."""
+        ours = await self._commits.run(self._look_whose, taken)
+        for held, is_ours in reversed(list(zip(taken, ours, strict=True))):
+            if is_ours:
+                self._line.put_back(held)
+            else:
+                self._line.gone(held)
+                held.permit.ignore()
+        self._ready.set()
 
     async def _drop_late(self, group: Sequence[Held]) -> None:
         """Somebody else has ended, or has, some of these: our outcome of them is dropped."""

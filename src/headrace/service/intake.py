@@ -8,18 +8,18 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from headrace.documents.document import printable
-from headrace.flow import Admission, Admitted, Closed, Expired, Full, Permit, Refusal, Shed
+from headrace.flow import Admission, Admitted, Expired, Full, Permit, Refusal, Shed
 from headrace.flow.rate import TokenBucket
 from headrace.ingest.settings import RunSettings
 from headrace.service.bell import Bell
 from headrace.service.errors import (
     BatchClosed,
+    DigestMismatch,
     IdempotencyInUse,
     IdempotencyMismatch,
     NoStorage,
@@ -28,9 +28,11 @@ from headrace.service.errors import (
 )
 from headrace.service.group_commit import GroupCommit
 from headrace.service.spool import Spool, Spooled
+from headrace.service.turn import Turn
 from headrace.service.views import Accepted, ServiceLimits, Submission
+from headrace.storage.arrivals import Arrival as KeptBytes
 from headrace.storage.blobs import Blobs
-from headrace.storage.errors import BatchListed, KeyUsed, UnknownBatch
+from headrace.storage.errors import BatchListed, KeyUsed, StorageFull, UnknownBatch
 from headrace.storage.sql_accept import NewDocument, Placed
 from headrace.storage.sql_service import Waits, placed_document
 from headrace.storage.sqlite import SqliteStore
@@ -49,8 +51,9 @@ class Arrival:
     """A document whose bytes are here, on its way through the group; `permit` goes on with it."""
 
     spooled: Spooled
-    new: NewDocument
+    submission: Submission
     permit: Permit
+    new: NewDocument | None = None
 
 
 class Intake:
@@ -180,7 +183,9 @@ class Intake:
 
     # Take it in
 
-    async def accept(self, submission: Submission, permit: Permit, body: AsyncIterator[bytes]) -> Accepted:
+    async def accept(
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+    ) -> Accepted:
         """See `Reception.accept`."""
         key = submission.idempotency_key
         in_use = None if key is None else (submission.client, key)
@@ -194,9 +199,11 @@ class Intake:
             spooled = await self._spool.receive(
                 body, declared_bytes=submission.declared_bytes, sha256=submission.sha256
             )
-            arrival = Arrival(spooled, _new(submission, spooled), permit)
+            arrival = Arrival(spooled, submission, permit)
             # From here on `_arrived` sees to permit and bytes, whether or not anybody still waits.
             handed_over = True
+            if turn is not None:
+                await self._behind(turn, arrival)
             placed = await self._commits.run(self._accept_all, arrival, partial(self._arrived, arrival))
         except (KeyUsed, UnknownBatch, BatchListed) as error:
             raise _explained(error) from error
@@ -219,13 +226,25 @@ class Intake:
         """
         return await self._commits.run(self._accept_again, (new, mark), partial(self._placed, new, permit))
 
+    async def _behind(self, turn: Turn, arrival: Arrival) -> None:
+        """Waits for its turn. A cancelled wait leaves nothing of the arrival behind."""
+        try:
+            await turn.comes()
+        except BaseException as error:
+            self._arrived(arrival, error)
+            raise
+        turn.pass_on()  # whoever comes next runs only after this one has joined the group
+
     def _arrived(self, arrival: Arrival, answer: Placed | BaseException) -> None:
         """In the loop, once for each arrival: the document goes on, or everything of it goes."""
+        self._spool.let_go(arrival.spooled)
         if isinstance(answer, BaseException):
             arrival.permit.ignore()
-            with suppress(Closed):  # then the next start looks after it
-                self._commits.submit(self._discard_all, arrival.spooled).add_done_callback(_look)
+            if isinstance(answer, StorageFull):
+                self._spool.full = str(answer.strerror)
+            self._commits.submit(self._discard_all, arrival.spooled).add_done_callback(_look)
             return
+        assert arrival.new is not None
         self._placed(arrival.new, arrival.permit, answer)
 
     def _placed(self, new: NewDocument, permit: Permit, answer: Placed | BaseException) -> None:
@@ -244,15 +263,41 @@ class Intake:
     # In the database thread
 
     def _accept_all(self, arrivals: Sequence[Arrival]) -> list[Placed | Exception]:
-        self._adopt([arrival.spooled for arrival in arrivals])
-        return self._store_all([arrival.new for arrival in arrivals])
+        answers: list[Placed | Exception] = []
+        good = []
+        for arrival in arrivals:
+            try:
+                arrival.spooled.seal()
+            except DigestMismatch as error:
+                answers.append(error)
+            else:
+                arrival.new = _new(arrival.submission, arrival.spooled)
+                good.append(arrival)
+        self._adopt([arrival.spooled for arrival in good])
+        placed = iter(self._store_all([arrival.new for arrival in good if arrival.new is not None]))
+        errors = iter(answers)
+        return [next(placed) if arrival.new is not None else next(errors) for arrival in arrivals]
 
     def _adopt(self, spooled: Sequence[Spooled]) -> None:
         """Makes the bytes durable under their digests; once, also when the transaction around it is done again."""
-        arrived = [one for one in spooled if not one.adopted]
-        if not arrived:
-            return
-        for one, is_new in zip(arrived, self._blobs.adopt([(s.path, s.sha256) for s in arrived]), strict=True):
+        files = [one for one in spooled if one.path is not None and not one.adopted]
+        small = [one for one in spooled if one.path is None and not one.adopted]
+        if files:
+            arrived = [(one.path, one.sha256) for one in files if one.path is not None]
+            self._are_kept(files, self._blobs.adopt(arrived))
+        if small:
+            size_bytes = sum(one.size_bytes for one in small)
+            self._spool.need_free(size_bytes)
+            self._blobs.reserve(size_bytes)
+            try:
+                are_new = self._blobs.log([KeptBytes(one.sha256, one.pieces, one.size_bytes) for one in small])
+            except BaseException:
+                self._blobs.release(size_bytes)
+                raise
+            self._are_kept(small, are_new)
+
+    def _are_kept(self, spooled: Sequence[Spooled], are_new: Sequence[bool]) -> None:
+        for one, is_new in zip(spooled, are_new, strict=True):
             one.adopted = True
             if not is_new:
                 self._blobs.release(one.size_bytes)
@@ -280,8 +325,9 @@ class Intake:
     def _discard_all(self, spooled: Sequence[Spooled]) -> list[None]:
         for one in spooled:
             if not one.adopted:
-                one.path.unlink(missing_ok=True)
-                self._blobs.release(one.size_bytes)
+                if one.path is not None:
+                    one.path.unlink(missing_ok=True)
+                    self._blobs.release(one.size_bytes)
             elif not self._store.knows_bytes(one.sha256):
                 self._blobs.delete(one.sha256)
         return [None] * len(spooled)

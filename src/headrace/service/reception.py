@@ -58,6 +58,7 @@ from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
 from headrace.service.looking import APPROVED, REJECTED, as_batch_view, as_document, as_event, may_see
 from headrace.service.spool import Spool
+from headrace.service.turn import Turn
 from headrace.service.views import (
     Accepted,
     Amendment,
@@ -116,6 +117,7 @@ R = TypeVar("R")
 EVENTS = "events"
 _PAGE = 1000
 _TICK_S = 1.0
+_TIDY_S = 5.0
 _FORGET_EVERY = 60  # ticks
 _CACHE_BYTES = 8 << 20  # each accept touches a page of four indexes at least
 _LAST_WRITES_S = 5.0
@@ -188,14 +190,17 @@ class Reception:
                 dispatcher = self._dispatcher
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
-                    beside = [tasks.create_task(self._tick()), tasks.create_task(self.webhooks.run())]
+                    house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
+                    house.append(tasks.create_task(self.webhooks.run()))
                     if self._stop_began is None:
                         self._state = "serving"
                     if not self._opened.done():
                         self._opened.set_result(None)
+                    if self._stop_began is not None:  # it was stopped while it opened
+                        await dispatcher.stop(0.0)
                     await dispatcher.run()
-                    for task in beside:
-                        task.cancel()
+                    for keeping in house:
+                        keeping.cancel()
                     if self._stop_began is None:
                         raise RuntimeError("the dispatcher ended by itself")
                 await self._close_books()
@@ -227,6 +232,7 @@ class Reception:
         stack.push_async_callback(asyncio.to_thread, self._reader.close)
         self._commits = GroupCommit("database", most=self.limits.accept_group, around=self._transaction)
         stack.push_async_callback(self._commits.aclose)
+        stack.push_async_callback(self._close_arrivals, blobs)
         self._spool = Spool(
             blobs,
             limit_bytes=settings.max_document_bytes,
@@ -246,6 +252,7 @@ class Reception:
             blobs=blobs,
             pool=self._pool,
             line=self._line,
+            place=self._spool.place,
             on_committed=self._on_committed,
         )
         self._intake = Intake(
@@ -259,6 +266,7 @@ class Reception:
             add=self._dispatcher.add,
             bell=self._bell,
         )
+        await self._do(partial(_recover, blobs))
         await self._take_over(self._dispatcher)
 
     async def _take_over(self, dispatcher: Dispatcher) -> None:
@@ -315,6 +323,17 @@ class Reception:
                             keys_before=before, events_kept=self.limits.events_kept
                         )
                     )
+
+    async def _tidy(self) -> None:
+        """Every few seconds drops logs of arrivals that are all read; on a full disk, later."""
+        while True:
+            await asyncio.sleep(_TIDY_S)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._blobs.arrivals.retire, _TIDY_S)
+
+    async def _close_arrivals(self, blobs: Blobs) -> None:
+        with contextlib.suppress(OSError, Closed):
+            await self._commits.run(_close_all, blobs)
 
     def _follow_rate(self) -> None:
         limit = derived_limit(self.limits, self._bounds, self._admission.statistics().drain_rate_per_s).value
@@ -452,8 +471,13 @@ class Reception:
     def _not_serving(self) -> Closed:
         return Closed(f"the service is {self._state}", retry_after_s=5)
 
-    async def accept(self, submission: Submission, permit: Permit, body: AsyncIterator[bytes]) -> Accepted:
+    async def accept(
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+    ) -> Accepted:
         """Takes the bytes in; returns when they and their row are on disk.
+
+        With a `turn`, the row comes behind those of the turns before it: several documents of one stream can be made
+        durable together, and keep their order.
 
         The permit travels with the document until its entry is committed. On any error, it is ended and nothing stays.
         Cancelled: nothing stays, unless the row was being committed in that moment: then the document is accepted.
@@ -468,7 +492,7 @@ class Reception:
         if self._intake is None:
             permit.ignore()
             raise self._not_serving()
-        return await self._intake.accept(submission, permit, body)
+        return await self._intake.accept(submission, permit, body, turn)
 
     # Batches
 
@@ -564,6 +588,7 @@ class Reception:
         seen = await self._look(lambda store: store.look(document_id))
         if seen is None or seen.owner is None or not may_see(client, seen.owner.client):
             return None
+        await self._spool.place(seen.owner.sha256)
         path = self._blobs.path(seen.owner.sha256)
         return os.fsencode(path) if path.exists() else None
 
@@ -733,10 +758,18 @@ def _is_finished(store: SqliteStore, batch_id: int) -> bool:
     return batch.state == "finished" or (batch.listed and not store.accounts(batch_id).in_flight)
 
 
+def _recover(blobs: Blobs, store: SqliteStore) -> None:
+    blobs.recover(store.known_bytes, store.waiting_bytes)
+
+
+def _close_all(closed: Sequence[Blobs]) -> list[None]:
+    for blobs in closed:
+        blobs.arrivals.close()
+    return [None] * len(closed)
+
+
 def _open_blobs(settings: RunSettings) -> Blobs:
-    blobs = Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
-    _ = blobs.total_bytes  # counted here, in this thread, and not at the first upload
-    return blobs
+    return Blobs(settings.workspace / "blobs", limit_bytes=settings.blob_bytes)
 
 
 def _first(error: BaseException) -> BaseException:

@@ -1,7 +1,8 @@
 """Bytes of uploads: from the network to a synced file, hashed on the way; the event loop never waits for a disk.
 
-A small body is one step in a thread: hash, write, sync. A large one goes to its file piece by piece. Memory is bounded
-for all uploads together; so is the disk, by the bound of the blobs and by what must stay free.
+A small body stays in memory until it is accepted: its group is appended to a log and synced at once. A large one goes
+to a file of its own, piece by piece. Memory is bounded for all uploads together; so is the disk, by the bound of the
+blobs and by what must stay free.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.documents.errors import CorruptDocument, EmptyFile, PayloadTooLarge
@@ -26,18 +27,42 @@ from headrace.storage.errors import StorageFull
 PIECE_BYTES = 256 << 10
 """What an upload may hold in memory before it is written; more only while the thread is busy with the piece before."""
 
+_OTHER_BYTES = "the SHA-256 of the body is not the one that was promised"
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FILES_AT_ONCE = 8  # in one step of a thread: enough to save hand-overs, few enough to leave the others some
 
 
 @dataclass(slots=True)
 class Spooled:
-    """A whole, synced file that has no name among the blobs yet."""
+    """A whole body.
 
-    path: Path
-    sha256: str
+    Attributes:
+        size_bytes: how many bytes.
+        path: of a synced file that has no name among the blobs yet; None for a small body, which is in `pieces`.
+        pieces: a small body, which counts as buffered until it is let go.
+        sha256: hex; of a small body it is worked out by `seal`.
+        expected: what the client promised; checked already for a file.
+        adopted: the blobs have it.
+    """
+
     size_bytes: int
+    path: Path | None = None
+    pieces: list[bytes] = field(default_factory=list)
+    sha256: str = ""
+    expected: str | None = None
     adopted: bool = False
+
+    def seal(self) -> None:
+        """Hashes a small body; for a thread. Raises DigestMismatch."""
+        if self.sha256:
+            return
+        digest = hashlib.sha256()
+        for piece in self.pieces:
+            digest.update(piece)
+        sha256 = digest.hexdigest()
+        if self.expected is not None and sha256 != self.expected:
+            raise DigestMismatch(_OTHER_BYTES)
+        self.sha256 = sha256
 
 
 class _Upload:
@@ -137,6 +162,10 @@ class Spool:
                     f"{upload.size_bytes:,} bytes came, and {declared_bytes:,} were declared: the upload was cut off"
                 )
             require_media_type(upload.head)
+            if upload.writing is None:
+                small = Spooled(upload.size_bytes, pieces=upload.pieces, expected=sha256)
+                buffered = 0  # until it is let go
+                return small
             upload.final = True
             spooled = await self._written(upload)
             assert spooled is not None
@@ -162,6 +191,30 @@ class Spool:
     def taken_limit_bytes(self) -> int | None:
         """The bound on those."""
         return self._blobs.limit_bytes
+
+    def let_go(self, spooled: Spooled) -> None:
+        """The bytes of a small body are needed no more."""
+        self.buffered_bytes -= sum(map(len, spooled.pieces))
+        spooled.pieces = []
+
+    async def place(self, sha256: str) -> None:
+        """Sees to it that the bytes of an accepted document can be read at their path."""
+        if sha256 in self._blobs.arrivals:
+            await self._threads.run(self._place_all, sha256)
+
+    def _place_all(self, digests: Sequence[str]) -> list[Exception | None]:
+        answers: list[Exception | None] = []
+        for sha256 in digests:
+            try:
+                self._blobs.place(sha256)
+                answers.append(None)
+            except Exception as error:
+                answers.append(_translated(error))
+        return answers
+
+    def need_free(self, size_bytes: int) -> None:
+        """Raises StorageFull when these bytes would take what must stay free."""
+        self._need_free(size_bytes)
 
     def change_limits(self, *, buffer_bytes: int, min_free_bytes: int) -> None:
         """Takes other limits while in use."""
@@ -216,7 +269,7 @@ class Spool:
             upload.digest.update(piece)
         sha256 = upload.digest.hexdigest() if upload.final else ""
         if upload.final and upload.expected is not None and sha256 != upload.expected:
-            raise DigestMismatch("the SHA-256 of the body is not the one that was promised")
+            raise DigestMismatch(_OTHER_BYTES)
         if size_bytes:
             self._need_free(size_bytes)
             self._blobs.reserve(size_bytes)
@@ -231,7 +284,7 @@ class Spool:
         os.fsync(upload.descriptor)
         os.close(upload.descriptor)
         upload.descriptor = None
-        return Spooled(upload.path, sha256, upload.size_bytes)
+        return Spooled(upload.size_bytes, upload.path, sha256=sha256)
 
     def _remove(self, uploads: Sequence[_Upload]) -> list[None]:
         for upload in uploads:

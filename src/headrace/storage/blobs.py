@@ -7,11 +7,12 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from headrace.storage.arrivals import Arrival, Arrivals
 from headrace.storage.errors import StorageFull
 
 _CHUNK_BYTES = 1 << 20
@@ -54,6 +55,7 @@ class Blobs:
         self._arrived.mkdir(exist_ok=True)
         _sync(folder)
         self._settle_left_over()
+        self.arrivals = Arrivals(folder / "arrivals", self.path, self.incoming)
 
     @property
     def total_bytes(self) -> int:
@@ -110,6 +112,47 @@ class Blobs:
             _sync(self._arrived)
             return [self._settle(sha256) for _, sha256 in arrived]
 
+    def log(self, arrived: Sequence[Arrival]) -> list[bool]:
+        """Makes the bytes of small, reserved documents durable, with one sync for all; see `storage.arrivals`.
+
+        One thread at a time. They can be read once `place` was called.
+
+        Returns:
+            For each whether it is new. The reservation of one that is not is the caller's to release.
+
+        Raises:
+            StorageFull: no room; none of them is kept.
+        """
+        new: dict[str, Arrival] = {}
+        answers = []
+        for one in arrived:
+            path = self.path(one.sha256)
+            if one.sha256 in new or one.sha256 in self.arrivals:
+                answers.append(False)
+            elif path.exists():
+                if not self.arrivals.waiting:
+                    _sync(path.parent)  # whoever put it may have died before this
+                answers.append(False)
+            else:
+                new[one.sha256] = one
+                answers.append(True)
+        with _full_disk():
+            self.arrivals.append(list(new.values()))
+        return answers
+
+    def place(self, sha256: str) -> None:
+        """Sees to it that the bytes are at their path, if they are here at all. Any thread."""
+        with _full_disk():
+            self.arrivals.place(sha256)
+
+    def recover(self, known: Callable[[Sequence[str]], set[str]], waiting: Callable[[Sequence[str]], set[str]]) -> None:
+        """Takes in what a crash of the service left in logs; see `Arrivals.recover`."""
+        self.arrivals.recover(known, waiting)
+        left_bytes = self.arrivals.left_bytes
+        with self._lock:
+            self._taken_bytes = None
+            self._taken_bytes = self._total() + left_bytes
+
     def _settle(self, sha256: str) -> bool:
         """Moves a file from `arrived` to its place; False when the bytes were there already."""
         path, here = self.path(sha256), self._arrived / sha256
@@ -144,6 +187,9 @@ class Blobs:
     def delete(self, sha256: str) -> bool:
         """Removes a blob; False when there was none."""
         path = self.path(sha256)
+        if logged_bytes := self.arrivals.drop(sha256):
+            self._give(logged_bytes)
+            return True
         with self._lock:
             try:
                 size_bytes = path.stat().st_size

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, bindparam, func, insert, literal_column, select, text, update
+from sqlalchemy import Select, TextClause, bindparam, func, insert, literal_column, select, text, update
 
 from headrace.documents.document import Document, document_id
 from headrace.documents.entry import Entry, Head
@@ -35,6 +35,7 @@ from headrace.storage.tables import (
 )
 
 WAITS, WORKED_ON, ENDED = 0, 1, 2
+_DIGESTS_PER_QUERY = 400
 _ENTRY = ("book_id", "sequence", "batch_id", "position", "content", "prev_hash", "entry_hash", "amends")
 
 _here = (submissions.c.batch_id == bindparam("of_batch"), submissions.c.position == bindparam("at_position"))
@@ -263,6 +264,25 @@ class SqlService(SqlLedger, SqlReading, SqlAccept):
         letter: Select[Any] = select(literal_column("1")).where(dead_letters.c.blob_sha256 == sha256).limit(1)
         with self._transaction() as connection:
             return connection.scalar(here) is not None or connection.scalar(letter) is not None
+
+    def known_bytes(self, digests: Sequence[str]) -> set[str]:
+        """Which of these hex digests are of documents of the service."""
+        return self._of_bytes(digests, text("1 = 1"))
+
+    def waiting_bytes(self, digests: Sequence[str]) -> set[str]:
+        """Which of these are of documents that have no entry yet."""
+        return self._of_bytes(digests, text("submissions.lease < 2"))
+
+    def _of_bytes(self, digests: Sequence[str], such: TextClause) -> set[str]:
+        wanted = [bytes.fromhex(digest) for digest in digests]
+        found: set[str] = set()
+        with self._transaction() as connection:
+            for start in range(0, len(wanted), _DIGESTS_PER_QUERY):
+                among = submissions.c.sha256.in_(wanted[start : start + _DIGESTS_PER_QUERY])
+                found |= {
+                    digest.hex() for digest in connection.scalars(select(submissions.c.sha256).where(among, such))
+                }
+        return found
 
     def ask_to_end(self, document: Document, who: str) -> bool:
         """Notes, durably, that a document shall be cancelled; False when it has its end."""

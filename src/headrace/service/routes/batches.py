@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -25,11 +27,16 @@ from headrace.service.openapi import answers
 from headrace.service.problems import Problem, problem_of
 from headrace.service.reception import BatchView, ReceptionError, Submission
 from headrace.service.request_headers import idempotency_key
+from headrace.service.turn import Turn
 from headrace.storage.errors import StorageFull, StoreError
 
 BatchId = Annotated[int, Path(ge=1, le=2**53)]
 NDJSON = "application/x-ndjson"
 _MOST_VERDICT_BYTES = 1 << 18
+_AT_ONCE = 16
+"""Documents of one batch that are being made durable at the same time; each has its permit."""
+
+_UNREADABLE = Problem("corrupt-document", "it cannot be read")
 
 
 def router(edge: Edge) -> APIRouter:
@@ -136,6 +143,7 @@ class BatchIntake:
     refused: int = 0
     problem: Problem | None = None
     spare: Admitted | None = None
+    error: BaseException | None = None
 
     async def run(self) -> Response:
         """Reads the body to its end and answers."""
@@ -192,37 +200,58 @@ class BatchIntake:
         return _VerdictsResponse(bytes(answer.body), verdicts, dict(answer.headers))
 
     async def _read(self, submission: Submission, items: AsyncIterator[Item], verdicts: IO[bytes]) -> None:
+        """Reads item by item. The bytes of the next are read while those of the last few are made durable."""
+        settling: deque[asyncio.Future[dict[str, Any] | None]] = deque()
+        turn: Turn | None = None
         index = 0
         try:
             async for item in items:
                 index += 1
-                verdict: dict[str, Any] = {"index": index, "name": item.name}
                 if index > self.edge.limits.requests.batch_documents:
                     self.problem = Problem("payload-too-large", f"more than {index - 1} documents in one body")
-                    return
-                if item.pieces is None:
-                    verdict |= self._refusal(item.problem or Problem("corrupt-document", "it cannot be read"))
+                elif item.pieces is None:
+                    settling.append(_settled(self._refusal(item, index, item.problem or _UNREADABLE)))
                 else:
                     decision = self.spare or await self._room(submission, item)
                     self.spare = None
                     if isinstance(decision, Refusal):
                         self.problem = self.edge.refuse(decision, submission)
-                        return
-                    verdict |= await self._item(submission, item, index, decision)
-                verdicts.write((b"," if index > 1 else b"") + json_bytes(verdict))
+                    else:
+                        turn = Turn(turn)
+                        read = asyncio.Event()
+                        settling.append(asyncio.create_task(self._item(submission, item, index, decision, turn, read)))
+                        await read.wait()
+                while len(settling) > _AT_ONCE:
+                    self._write(await settling.popleft(), verdicts)
+                if self.problem is not None:
+                    break
         except Problem as problem:  # the body breaks off; what came before it is good
             self.problem = problem
-        except (StorageFull, StoreError) as error:
-            self.problem = problem_of(error)
+        finally:
+            for verdict in await asyncio.gather(*settling, return_exceptions=True):
+                if isinstance(verdict, BaseException):
+                    self.error = verdict
+                else:
+                    self._write(verdict, verdicts)
+        if self.error is not None:
+            raise self.error
         if self.problem is not None and not self.accepted:
             raise self.problem
+
+    @staticmethod
+    def _write(verdict: dict[str, Any] | None, verdicts: IO[bytes]) -> None:
+        if verdict is not None:
+            verdicts.write((b"," if verdicts.tell() else b"") + json_bytes(verdict))
 
     async def _room(self, submission: Submission, item: Item) -> Admitted | Refusal:
         """Waits for room; meanwhile nothing is read, and TCP slows the client down."""
         asked = replace(submission, declared_bytes=item.size_bytes)
         return await self.edge.reception.admit(asked, self.edge.limits.requests.admit_s)
 
-    async def _item(self, submission: Submission, item: Item, index: int, admitted: Admitted) -> dict[str, Any]:
+    async def _item(
+        self, submission: Submission, item: Item, index: int, admitted: Admitted, turn: Turn, read: asyncio.Event
+    ) -> dict[str, Any] | None:
+        """The verdict on an item, or None when the body breaks off inside of it. `read`: nothing more of it is read."""
         assert item.pieces is not None
         submission = replace(
             submission,
@@ -232,16 +261,40 @@ class BatchIntake:
             idempotency_key=f"{self.key}/{index}" if self.key else None,
         )
         try:
-            accepted = await self.edge.reception.accept(submission, admitted.permit, item.pieces)
+            pieces = _telling(item.pieces, read)
+            accepted = await self.edge.reception.accept(submission, admitted.permit, pieces, turn)
         except (DocumentError, ReceptionError) as error:
-            return self._refusal(problem_of(error))
+            return self._refusal(item, index, problem_of(error))
+        except (StorageFull, StoreError, Refusal) as error:
+            self.problem = problem_of(error)
+            return self._refusal(item, index, self.problem)
+        except Problem as problem:
+            self.problem = problem
+            return None
+        finally:
+            read.set()
+            await turn.comes()
+            turn.pass_on()
         self.accepted += 1
-        told = {"status": 202, "document_id": accepted.document_id, "position": accepted.position}
-        return told | {"sha256": accepted.sha256} | ({"replayed": True} if accepted.replayed else {})
+        told = {"index": index, "name": item.name, "status": 202}
+        told |= {"document_id": accepted.document_id, "position": accepted.position, "sha256": accepted.sha256}
+        return told | ({"replayed": True} if accepted.replayed else {})
 
-    def _refusal(self, problem: Problem) -> dict[str, Any]:
+    def _refusal(self, item: Item, index: int, problem: Problem) -> dict[str, Any]:
         self.refused += 1
-        return {"status": problem.status_code, "problem": problem.as_dict()}
+        return {"index": index, "name": item.name, "status": problem.status_code, "problem": problem.as_dict()}
+
+
+async def _telling(pieces: AsyncIterator[bytes], read: asyncio.Event) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield piece
+    read.set()
+
+
+def _settled(verdict: dict[str, Any]) -> asyncio.Future[dict[str, Any] | None]:
+    future: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+    future.set_result(verdict)
+    return future
 
 
 async def _existing(edge: Edge, client: str | None, batch_id: int) -> BatchView:
