@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import subprocess
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from webhook_receiver import Receiver, takes_all
@@ -76,6 +80,45 @@ def test_the_connection_goes_to_the_address_that_was_looked_at_and_names_the_hos
     assert got.headers["host"] == f"hook.example:{receiver.port}"
 
 
+def test_the_certificate_must_be_of_the_name_and_not_of_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An address that is pinned must not mean that anybody there is believed."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subject = ["-subj", "/CN=hook.example", "-addext", "subjectAltName=DNS:hook.example"]
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    subprocess.run([*made, *subject, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    receiver = Receiver(takes_all)
+    receiver.encrypt(certificate, key)
+
+    async def send(host: str) -> Outcome:
+        sender = Sender()
+        addresses = Addresses(["127.0.0.1"], Names(["127.0.0.1"]))
+        url = f"https://{host}:{receiver.port}/x"
+        try:
+            return await sender.send(_webhook(url), _message(), addresses, now=1.0, timeout_s=20)
+        finally:
+            await sender.aclose()
+
+    with receiver.running():
+        assert asyncio.run(send("hook.example")) == Outcome(204)
+        for other in ("other.example", "127.0.0.1"):
+            assert "certificate" in str(asyncio.run(send(other)).error)
+    assert len(receiver.received) == 1
+
+
 def test_a_resolver_that_fails_or_hangs_is_a_failed_try():
     def broken(_: str, __: int) -> Sequence[str]:
         raise OSError("temporary failure in name resolution")
@@ -90,8 +133,6 @@ def test_a_resolver_that_fails_or_hangs_is_a_failed_try():
             await sender.aclose()
 
     assert "temporary failure" in str(asyncio.run(send(Addresses(resolve=broken), 20)).error)
-    import threading
-
     release = threading.Event()
 
     def hangs(_: str, __: int) -> Sequence[str]:

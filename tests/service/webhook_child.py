@@ -11,7 +11,7 @@ from service_support import jpeg, send, serving
 
 from headrace.service.views import ServiceLimits
 from headrace.service.webhook_limits import WebhookLimits
-from headrace.service.webhook_sending import shown
+from headrace.service.webhooks import shown
 
 
 async def main(workspace: Path, url: str) -> None:

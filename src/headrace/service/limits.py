@@ -135,6 +135,8 @@ def _webhooks(table: Mapping[str, Any]) -> WebhookLimits:
     limits = replace(limits, allow=tuple(allow), retry_s=waits)
     if min(limits.most, limits.in_flight, limits.in_flight_each, limits.ended_kept, limits.waiting) < 1:
         raise ValueError("webhooks: each limit is at least 1")
+    if limits.in_flight < limits.most:
+        raise ValueError("webhooks.in_flight is at least webhooks.most, or one that hangs could hold up another one")
     return limits
 
 

@@ -11,9 +11,9 @@ class WebhookLimits:
 
     Attributes:
         most: subscriptions.
-        in_flight: requests that are under way, all together. With at least `most`, a webhook whose receiver hangs
-            never takes the place of another one: it is tried by one request at a time until one succeeds.
-        in_flight_each: requests that are under way for one webhook.
+        in_flight: requests that are under way, all together; at least `most`. A place is kept free for each webhook
+            that has none under way, so that one whose receiver hangs never holds up another one.
+        in_flight_each: requests that are under way for one webhook; one alone while its last try failed.
         timeout_s: for one request: name, connection and answer together.
         ended_kept: messages that were delivered or given up, kept for each webhook to be looked at and sent again.
         waiting: messages that wait for each webhook; beyond it the oldest are given up.

@@ -6,8 +6,10 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import ssl
 from dataclasses import dataclass
 
+import certifi
 import httpx
 
 from headrace import __version__
@@ -36,20 +38,20 @@ def signature(secret: bytes, message_id: str, timestamp: int, body: bytes) -> st
     return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
 
 
-def shown(secret: bytes) -> str:
-    """A secret as receivers are given it."""
-    return "whsec_" + base64.b64encode(secret).decode()
-
-
 class Sender:
-    """Sends. Use `aclose` at the end.
+    """Sends. Making one reads the certificates, which takes a moment; use `aclose` at the end.
+
+    Certificates are those of the public network and those of the system, `SSL_CERT_FILE` among them.
 
     Connections are not kept: one that was made for a host would be taken for another host at the same address, whose
     certificate nobody then looks at.
     """
 
     def __init__(self) -> None:
+        trusted = ssl.create_default_context(cafile=certifi.where())
+        trusted.load_default_certs()
         self._client = httpx.AsyncClient(
+            verify=trusted,
             follow_redirects=False,
             trust_env=False,  # a proxy would resolve the name again
             timeout=None,
@@ -85,7 +87,7 @@ class Sender:
             return Outcome(error=f"no answer within {timeout_s:g} s")
         except AddressRefused as error:
             return Outcome(error=_short(f"not sent: {error}"))
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        except Exception as error:  # the network's, mostly; a bug of ours must not be tried for ever either
             return Outcome(error=_short(f"{type(error).__name__}: {error}"))
         if answer.is_redirect:
             return Outcome(answer.status_code, "it redirects, which is not followed")

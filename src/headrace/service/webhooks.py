@@ -9,6 +9,7 @@ ended is made again, with the same `webhook-id`.
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import math
 import random
@@ -17,17 +18,19 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headrace.service.bell import Bell
 from headrace.service.errors import NotFound, UrlForbidden, WebhooksFull
 from headrace.service.public_addresses import Addresses, AddressRefused, Resolve, system_resolve
 from headrace.service.views import Bound
 from headrace.service.webhook_limits import WebhookLimits
-from headrace.service.webhook_sending import Outcome, Sender
-from headrace.storage.errors import TooManyWebhooks, UnknownWebhook
+from headrace.storage.errors import StorageFull, StoreError, TooManyWebhooks, UnknownWebhook
 from headrace.storage.sql_webhooks import DEAD, DELIVERED, WAITING, Message, Tried, Webhook
 from headrace.storage.sqlite import SqliteStore
+
+if TYPE_CHECKING:  # it needs 10 MB and a moment: only where there are webhooks
+    from headrace.service.webhook_sending import Outcome, Sender
 
 R = TypeVar("R")
 
@@ -86,6 +89,7 @@ class Webhooks:
         self._tasks: dict[int, tuple[int, asyncio.Task[None]]] = {}  # message -> webhook, try; bounded by `in_flight`
         self._troubled: set[int] = set()  # the last try failed: one at a time
         self._again_at = 0.0
+        self._sender: Sender | None = None  # made for the first message
         self.outcomes: Counter[str] = Counter()
         self.problem = ""
 
@@ -170,7 +174,6 @@ class Webhooks:
 
     async def run(self) -> None:
         """Sends until it is cancelled; then what is under way is broken off, and made again at the next start."""
-        sender = Sender()
         tidying = asyncio.create_task(self._tidy())
         try:
             while True:
@@ -179,7 +182,7 @@ class Webhooks:
                 await asyncio.sleep(0)
                 try:
                     try:
-                        await self._pass(sender)
+                        await self._pass()
                         self.problem = ""
                         wait_s = self._sleep_s()
                     except Exception as error:  # the store, most likely; it must not end the service
@@ -196,12 +199,14 @@ class Webhooks:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(tidying, *tasks, return_exceptions=True)
-            await sender.aclose()
+            if self._sender is not None:
+                await self._sender.aclose()
+                self._sender = None
 
     def _sleep_s(self) -> float:
         return min(_LONGEST_S, max(0.0, self._again_at - time.time()))
 
-    async def _pass(self, sender: Sender) -> None:
+    async def _pass(self) -> None:
         """Begins what is due and has a place. Sets when to look again by itself."""
         if self._known is None:
             self._known = {its.webhook_id: its for its in await self._look(lambda store: store.webhooks())}
@@ -216,9 +221,11 @@ class Webhooks:
         for message in await self._look(lambda store: store.next_messages(wanted)):
             if message.number not in self._tasks:
                 waiting.setdefault(message.webhook_id, []).append(message)
+        if waiting and self._sender is None:
+            self._sender = await asyncio.to_thread(_make_sender)
         now = time.time()
         # Fair turns: the webhook with the fewest requests under way goes next.
-        while len(self._tasks) < self.limits.in_flight:
+        while (free := self.limits.in_flight - len(self._tasks)) > 0:
             ready = [
                 its
                 for its, messages in waiting.items()
@@ -227,9 +234,11 @@ class Webhooks:
             if not ready:
                 break
             its = min(ready, key=lambda webhook_id: under_way[webhook_id])
+            if under_way[its] and free <= sum(not under_way[other] for other in known):
+                break  # what is left is for those that have none under way
             message = waiting[its].pop(0)
             under_way[its] += 1
-            task = asyncio.create_task(self._try(sender, known[its], message))
+            task = asyncio.create_task(self._try(known[its], message))
             self._tasks[message.number] = (its, task)
             task.add_done_callback(partial(self._tried, message.number))
         later = [messages[0].due_at for messages in waiting.values() if messages and messages[0].due_at > now]
@@ -241,21 +250,28 @@ class Webhooks:
     def _tried(self, number: int, task: asyncio.Task[None]) -> None:
         self._tasks.pop(number, None)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # How the try went could not be kept: it is made again, and not at once.
+            # The store has stopped, or a bug: how the try went is not known, so it is made again, and not at once.
             self.problem = f"{type(error).__name__}: {error}"
             asyncio.get_running_loop().call_later(_AFTER_TROUBLE_S, self._bell.ring, self._events)
             return
         self._bell.ring(self._events)
 
-    async def _try(self, sender: Sender, webhook: Webhook, message: Message) -> None:
-        limits = self.limits
+    async def _try(self, webhook: Webhook, message: Message) -> None:
+        limits, sender = self.limits, self._sender
+        assert sender is not None
         outcome = await sender.send(webhook, message, self.addresses, now=time.time(), timeout_s=limits.timeout_s)
         if outcome.delivered:
             self._troubled.discard(webhook.webhook_id)
         else:
             self._troubled.add(webhook.webhook_id)
         tried = follow_up(message, outcome, limits.retry_s, time.time(), random.uniform(1 - _JITTER, 1 + _JITTER))
-        await self._do(lambda store: store.note_try(tried))
+        while True:
+            try:
+                await self._do(lambda store: store.note_try(tried))
+                break
+            except (StoreError, StorageFull) as error:  # an outage: who has it must not get it again every second
+                self.problem = str(error)
+                await asyncio.sleep(_AFTER_TROUBLE_S)
         self.outcomes[{DELIVERED: "delivered", WAITING: "retried", DEAD: "dead"}[tried.state]] += 1
 
     async def _tidy(self) -> None:
@@ -275,6 +291,17 @@ class Webhooks:
                 except Exception:  # an outage: the next time
                     more = False
             await asyncio.sleep(_TIDY_S)
+
+
+def shown(secret: bytes) -> str:
+    """A secret as receivers are given it."""
+    return "whsec_" + base64.b64encode(secret).decode()
+
+
+def _make_sender() -> Sender:
+    from headrace.service.webhook_sending import Sender
+
+    return Sender()
 
 
 def follow_up(message: Message, outcome: Outcome, retry_s: Sequence[float], now: float, jitter: float) -> Tried:

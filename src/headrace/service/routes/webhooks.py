@@ -13,8 +13,7 @@ from headrace.service.edge import Edge, Exchange, exchange_of
 from headrace.service.envelope import json_bytes
 from headrace.service.openapi import answers
 from headrace.service.problems import malformed
-from headrace.service.webhook_sending import shown
-from headrace.service.webhooks import EVENT_KINDS, PATTERNS
+from headrace.service.webhooks import EVENT_KINDS, PATTERNS, shown
 from headrace.storage.sql_webhooks import DEAD, DELIVERED, WAITING, Message, Webhook
 
 Number = Annotated[int, Path(ge=1, le=2**53)]
