@@ -190,6 +190,17 @@ def test_a_receiver_that_hangs_holds_up_neither_documents_nor_other_receivers():
         assert used["webhook_requests"]["used"] <= used["webhook_requests"]["limit"] == 5
 
 
+def test_while_nothing_fails_each_message_is_sent_exactly_once():
+    receiver = Receiver(takes_all)
+    with serving_to(receiver) as (_, client):
+        hook = subscribe(client, receiver.url, "document.accepted", "document.running", "document.succeeded")
+        for _ in range(60):
+            submit(client)
+        receiver.wait_for(180)
+        eventually(lambda: len(deliveries(client, hook, state="delivered", limit=1000)) == 180)
+        assert len(receiver.received) == len({one.message_id for one in receiver.received}) == 180
+
+
 def test_after_a_kill_between_the_event_and_its_delivery_it_is_delivered(tmp_path: Path):
     """The receiver has it and does not answer; the service is killed; the next one tells it again, by the same id."""
 

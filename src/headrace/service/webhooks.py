@@ -217,9 +217,11 @@ class Webhooks:
         wanted = [(its, self._room(its) + 1 + under_way[its]) for its in known if under_way[its] < self._room(its)]
         if not wanted:
             return
+        # What ends while we look may still be seen as waiting: it is not to be sent a second time.
+        not_these = set(self._tasks)
         waiting: dict[int, list[Message]] = {}
         for message in await self._look(lambda store: store.next_messages(wanted)):
-            if message.number not in self._tasks:
+            if message.number not in not_these:
                 waiting.setdefault(message.webhook_id, []).append(message)
         if waiting and self._sender is None:
             self._sender = await asyncio.to_thread(_make_sender)
