@@ -18,9 +18,12 @@ from test_http_documents import problem
 from webhook_receiver import Received, Receiver, takes_all
 
 from headrace.service.auth import Keys, make_key
-from headrace.service.limits import Limits
+from headrace.service.edge import Edge
+from headrace.service.limits import Limits, LimitsError, load_limits
 from headrace.service.views import ServiceLimits
 from headrace.service.webhook_limits import WebhookLimits
+from headrace.storage.errors import StorageFull
+from headrace.storage.sql_webhooks import Tried
 
 QUICK = (0.02, 0.02, 0.02, 0.02, 0.02)
 CHILD = Path(__file__).with_name("webhook_child.py")
@@ -201,6 +204,47 @@ def test_while_nothing_fails_each_message_is_sent_exactly_once():
         assert len(receiver.received) == len({one.message_id for one in receiver.received}) == 180
 
 
+def test_what_was_delivered_during_an_outage_of_the_store_is_noted_after_it_and_not_sent_again():
+    receiver, failures = Receiver(takes_all), []
+
+    def break_store(edge: Edge) -> None:
+        store = edge.reception._store
+        whole = store.note_try
+
+        def note_try(tried: Tried) -> None:
+            if len(failures) < 2:
+                failures.append(tried)
+                raise StorageFull("the disk is full")
+            whole(tried)
+
+        store.note_try = note_try
+
+    with serving_to(receiver) as (service, client):
+        service.look(break_store)
+        hook = subscribe(client, receiver.url, "document.accepted")
+        submit(client)
+        [kept] = eventually(lambda: deliveries(client, hook, state="delivered"))
+        assert (kept["tries"], len(failures), len(receiver.received)) == (1, 2, 1)
+
+
+def test_a_removed_webhook_is_told_of_nothing_more_and_its_hanging_request_ends():
+    def never(_: Received, __: int) -> tuple[int, dict[str, str]]:
+        receiver.hold()
+        return 200, {}
+
+    receiver = Receiver(never)
+    with serving_to(receiver, timeout_s=50.0) as (service, client):
+        hook = subscribe(client, receiver.url, "document.accepted")
+        submit(client)
+        receiver.wait_for(1)
+        assert client.delete(f"/v1/webhooks/{hook['id']}").status_code == 204
+        service.until(lambda edge: not edge.reception.webhooks._tasks)
+        submit(client)
+        answer = client.post(f"/v1/webhooks/{hook['id']}/deliveries/1:resend")
+        problem(answer, 404, "not-found")
+        assert len(receiver.received) == 1
+
+
 def test_after_a_kill_between_the_event_and_its_delivery_it_is_delivered(tmp_path: Path):
     """The receiver has it and does not answer; the service is killed; the next one tells it again, by the same id."""
 
@@ -293,3 +337,14 @@ def test_there_are_no_more_webhooks_than_the_limit_and_unknown_events_are_refuse
         problem(client.post("/v1/webhooks", json={"url": "https://a.example/"}), 409, "conflict")
         client.delete("/v1/webhooks/1")
         assert subscribe(client, "https://a.example/", "batch.finished")["id"] == 3, "an id is never given twice"
+
+
+def test_the_file_of_limits_says_what_webhooks_may_and_nonsense_is_refused(tmp_path: Path):
+    path = tmp_path / "limits.toml"
+    path.write_text('[webhooks]\nallow = ["10.0.0.0/8"]\ntimeout_s = "3s"\nretry_s = ["1s", "1min"]\nmost = 8\n')
+    limits = load_limits(path).service.webhooks
+    assert limits == WebhookLimits(most=8, allow=("10.0.0.0/8",), timeout_s=3.0, retry_s=(1.0, 60.0))
+    for nonsense in ("most = 65", "allow = 'x'", "in_flight_each = 0", "retrys = 1", "retry_s = ['x']"):
+        path.write_text(f"[webhooks]\n{nonsense}\n")
+        with pytest.raises(LimitsError):
+            load_limits(path)
