@@ -253,11 +253,13 @@ CASES: dict[str, Case] = {
 # What must be reached, issue by issue: (case, peer, times as fast, capacities).
 TARGETS = [
     ("channel send/recv", QUEUE, 1.7, (64,)),
-    ("channel send/recv, weighed", QUEUE, 1.2, (64,)),
+    ("channel send/recv, weighed", QUEUE, 1.7, (64,)),
     ("channel try_send/recv_many", ANYIO, 1.4, (64, 1024)),
     (f"channel send_many({BATCH})/recv_many", ANYIO, 2.2, (64, 1024)),
     ("thread: send_blocking/recv_many", CULSANS, 3.0, (64,)),
     ("thread: send_blocking/recv_many", JANUS, 8.0, (64,)),
+    ("thread: send_blocking/recv", CULSANS, 3.0, (64,)),
+    ("thread: send_blocking/recv", JANUS, 8.0, (64,)),
 ]
 SHAPES = [(64, 1), (64, 4), (1024, 1), (1024, 4)]
 Key = tuple[str, str, int, int]  # loop, case, capacity, tasks at each end

@@ -1,7 +1,7 @@
 """What it costs to send an item to a worker and back, 2 workers: trivial items one by one and in chunks, items of 5 ms.
 
 Every (round, case, peer) is a fresh process; peers take turns inside a round, and the ratios are of the same round: on
-a shared machine only those can be read. Figures are medians. In flight: ours a window of 256 (1,024 for chunks), the
+a shared machine only those can be read. Figures are medians. In flight: ours a window of 256 (4,096 for chunks), the
 recipe 8 as it is copied, raw pipes 32; pebble, mpire and Pool.imap choose for themselves. "headrace auto" chooses its
 chunk. Items of 5 ms take that much of the processor. usage: python bench/dispatch.py [rounds] [peer ...]
 """
@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 CASES = {
     "chunk 1": Case(20_000, 1, "trivial", 256),
-    "chunk 50": Case(200_000, 50, "trivial", 1_024),
+    "chunk 50": Case(200_000, 50, "trivial", 4_096),
     "5 ms": Case(400, 1, "takes_5_ms", 256),
 }
 

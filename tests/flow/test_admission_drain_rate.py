@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.flow import Admission, Admitted
 from headrace.flow.drain_rate import DrainRate, GaugeDrain, RetryAfter
 from headrace.flow.gate import WaterMarks
 from headrace.flow.gauges import Gauge
@@ -120,3 +122,21 @@ def test_nonsense_is_refused(options: dict[str, float]) -> None:
         RetryAfter(**options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="slices"):
         DrainRate(slice_s=0)
+
+
+def test_a_meter_that_its_owner_keeps_is_only_read() -> None:
+    async def scenario() -> None:
+        rate = DrainRate()
+        admission = Admission(1, drain_rate=rate, keeps_rate=False)
+        for _ in range(10):
+            decision = admission.decide()
+            assert isinstance(decision, Admitted)
+            assert not isinstance(admission.decide(), Admitted)
+            decision.permit.done()
+        assert rate.paused
+        assert admission.statistics().drain_rate_per_s is None
+        now = fed(rate, 0.0, [0.5] * 4)
+        rate.pause(now)
+        assert admission.statistics().drain_rate_per_s == pytest.approx(2.0)
+
+    asyncio.run(scenario())

@@ -428,7 +428,7 @@ async def _scenario(schedule: Schedule) -> None:
         if senders and held < intake._limit and taken < intake._capacity:
             timer, now = intake._timer, intake._now()
             # Of what is due at one instant nobody comes first: the timer that wakes them may be the next to run.
-            woken = timer is not None and (intake._tokens(now) < 1 - 1e-6 or timer.when() <= now + 1e-6)
+            woken = timer is not None and (intake.tokens(now) < 1 - 1e-6 or timer.when() <= now + 1e-6)
             assert woken, f"a sender sleeps while there is room, or no timer is set: {intake.statistics()}"
 
     schedule.watch = check

@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 from faulty_reading import faulty_pool
-from service_support import BACKGROUND, BATCH, DEADLINE_S, INTERACTIVE, done, jpeg, send, serving, until
+from service_support import (
+    BACKGROUND,
+    BATCH,
+    DEADLINE_S,
+    INTERACTIVE,
+    bounds_for,
+    done,
+    jpeg,
+    send,
+    serving,
+    settings_for,
+    until,
+)
 
 from headrace.documents.status import DocumentState
 from headrace.ledger import verify
@@ -277,3 +289,38 @@ def test_who_comes_with_an_older_fence_writes_nothing(tmp_path: Path) -> None:
     asyncio.run(main())
     with SqliteStore.read(tmp_path / "ws") as store:
         assert verify(store.entries(book="main"), store.books()[0]).holds
+
+
+def test_a_document_that_somebody_else_has_holds_up_nobody_behind_it(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    async def main() -> None:
+        async with serving(tmp_path / "ws") as reception:
+            await send(reception, jpeg("gate"), filename=f"wait-for {gate}")
+            await until(lambda: bool(reception._pool.statistics().workers[0].state == "busy"))
+            batch = await reception.open_batch("", BATCH)
+            sent = [await send(reception, jpeg(n), batch_id=batch.batch_id, filename=f"{n}") for n in range(40)]
+            lost = reception._line.get(sent[-10].document_id)
+            assert lost is not None
+            assert lost.fence == 0, "it was leased already"
+            await reception._do(lambda store: store.lease([(lost.document, 0, "")]))
+            gate.touch()
+            assert await reception.wait_for(sent[-1].document_id, DEADLINE_S)
+            assert uris(await reception.results("", batch.batch_id)) == [f"{n}" for n in range(40) if n != 30]
+            assert reception.capacity().in_flight == 0
+
+    asyncio.run(main())
+
+
+def test_a_stop_that_comes_while_it_opens_ends_it_in_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = settings_for(tmp_path / "ws")
+        reception = reception_module.Reception(settings, bounds_for(settings))
+        task = asyncio.create_task(reception.run())
+        await asyncio.sleep(0)
+        report = await reception.stop(DEADLINE_S)
+        await task
+        assert (report.finished, report.handed_back, report.in_time) == (0, 0, True)
+        assert reception.health().state == "stopped"
+
+    asyncio.run(main())

@@ -241,3 +241,15 @@ def test_bytes_that_come_twice_in_a_batch_have_two_places_and_the_second_points_
     first, second = results(client, told.batch_id)
     assert (first["kind"], second["kind"]) == ("receipt", "duplicate")
     assert second["duplicate_of"]["document_id"] == first["document_id"]
+
+
+def test_a_batch_that_broke_off_goes_on_when_the_same_body_comes_again_with_its_key(client):
+    content = tar({f"{n}.png": fresh(5_000) for n in range(4)})
+    headers = TAR | {"Idempotency-Key": '"broken-1"'}
+    first = submitted(client.post("/v1/batches", content=content[:12_000], headers=headers))
+    again = submitted(client.post("/v1/batches", content=content, headers=headers))
+    assert (first.complete, again.complete) == (False, True)
+    assert again.batch_id == first.batch_id
+    assert [item.document_id for item in again.items[: len(first.items)]] == [i.document_id for i in first.items]
+    assert [bool(item.replayed) for item in again.items] == [n < len(first.items) for n in range(4)]
+    assert [entry["position"] for entry in results(client, again.batch_id)] == [1, 2, 3, 4]

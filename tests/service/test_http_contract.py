@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from pathlib import Path
+
 import pytest
 import schemathesis
 from http_service import HttpService, open_edge
@@ -9,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import CHECKS
 from test_http_documents import problem
 
+from headrace.service.limits import RequestLimits
 from headrace.service.problems import KINDS
 
 STREAMS = ("/v1/events",)
@@ -86,3 +91,32 @@ def test_any_request_gets_a_documented_answer_and_never_a_5xx(service: HttpServi
 
         ask()
     assert asked > 200
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference-http.md"
+
+
+def test_every_metric_is_in_the_page_and_the_page_names_no_other(client):
+    told = set(re.findall(r"`(headrace_[a-z_]+)`", PAGE.read_text(encoding="utf-8")))
+    shown = client.get("/metrics").text
+    found = {
+        name + ("_total" if kind == "counter" and not name.endswith("_total") else "")
+        for name, kind in re.findall(r"^# TYPE (\S+) (\w+)$", shown, re.MULTILINE)
+    }
+    assert found == told
+
+
+def test_every_limit_of_requests_is_in_the_page():
+    told = re.findall(
+        r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8").partition("## Limits of requests")[2], re.MULTILINE
+    )
+    limits = [field.name for field in dataclasses.fields(RequestLimits)]
+    assert [name for name in told if not name.startswith("headrace_")] == limits
+
+
+def test_the_problems_of_the_page_exist_with_their_status():
+    rows = re.findall(r"^\| (\d{3}) \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows
+    for status, codes in rows:
+        for code in re.findall(r"`([a-z-]+)`", codes):
+            assert KINDS[code].status == int(status)

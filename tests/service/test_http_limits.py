@@ -199,3 +199,48 @@ def test_a_correction_has_its_own_small_limit(service: HttpService):
     with service.client() as client:
         answer = client.patch("/v1/documents/d0/receipt", content=b'{"a":"' + b"x" * (2 << 20) + b'"}')
     assert (answer.status_code, answer.json()["code"]) == (413, "payload-too-large")
+
+
+def test_headers_that_do_not_come_end_the_connection_however_steadily_they_drip(service: HttpService, monkeypatch):
+    import time
+
+    monkeypatch.setattr("headrace.service.connections.HEADERS_S", 0.3)
+    with service.connect() as silent, service.connect() as dripping:
+        dripping.setblocking(False)
+        ended = False
+        for byte in b"GET /livez HTTP/1.1\r\nX: " + b"y" * 2000:
+            time.sleep(0.02)
+            try:
+                dripping.send(bytes([byte]))
+                ended = dripping.recv(10) == b""
+            except BlockingIOError:
+                continue
+            except OSError:
+                ended = True
+            if ended:
+                break
+        assert ended
+        assert silent.recv(10) == b""
+
+
+def test_a_connection_goes_on_with_its_next_request_after_the_deadline_of_the_first(service: HttpService, monkeypatch):
+    import time
+
+    monkeypatch.setattr("headrace.service.connections.HEADERS_S", 0.2)
+    request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with service.connect() as sock:
+        for _ in range(3):
+            assert b" 200 " in exchange(sock, request, until=b"}")
+            time.sleep(0.15)
+
+
+def test_more_connections_than_the_bound_are_told_so_and_those_that_are_there_go_on(service: HttpService, monkeypatch):
+    request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with service.connect() as first:
+        assert b" 200 " in exchange(first, request, until=b"}")
+        monkeypatch.setattr("headrace.service.connections.connections_most", lambda: 1)
+        with service.connect() as second:
+            answer = read(second)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == 503
+        assert b" 200 " in exchange(first, request, until=b"}")

@@ -344,3 +344,18 @@ def test_before_it_opens_and_after_it_stops_everything_is_closed(tmp_path: Path)
         assert reception.health().state == "stopped"
 
     asyncio.run(main())
+
+
+def test_the_drain_rate_is_known_before_the_room_is_used_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        limits = ServiceLimits(min_free_bytes=0, documents=2000)
+        async with serving(tmp_path, limits, window=8) as reception:
+            assert reception.capacity().drain_rate_per_s is None
+            accepted = await asyncio.gather(*(send(reception, jpeg(number)) for number in range(300)))
+            for one in accepted:
+                await done(reception, one)
+            rate = reception.capacity().drain_rate_per_s
+            assert rate is not None
+            assert rate > 1
+
+    asyncio.run(scenario())

@@ -23,10 +23,12 @@ from headrace.flow.waiters import WaitLine
 
 if TYPE_CHECKING:
     from headrace.flow.adaptive import AdaptiveLimit, AdaptivePermits, AimdRule, GradientRule, LimitBounds, LimitRule
-    from headrace.flow.admission import Admission, AdmissionStatistics, Admitted, Decision
+    from headrace.flow.admission import Admission, Admitted, Decision
+    from headrace.flow.admission_statistics import AdmissionStatistics
     from headrace.flow.drain_rate import DrainRate, RetryAfter
     from headrace.flow.fairness import FairTurns
-    from headrace.flow.intake import Intake, IntakeStatistics
+    from headrace.flow.intake import Intake
+    from headrace.flow.intake_statistics import IntakeStatistics
     from headrace.flow.ladder import ClassStatistics, Ladder, LadderStatistics
     from headrace.flow.ladder_order import ClassBounds
     from headrace.flow.remote import BackPressure, Pause, Remote, RemoteStatistics
@@ -116,19 +118,17 @@ _LATER = {
     ),
     "admission": (
         "Admission",
-        "AdmissionStatistics",
         "Admitted",
         "Decision",
     ),
+    "admission_statistics": ("AdmissionStatistics",),
     "drain_rate": (
         "DrainRate",
         "RetryAfter",
     ),
     "fairness": ("FairTurns",),
-    "intake": (
-        "Intake",
-        "IntakeStatistics",
-    ),
+    "intake": ("Intake",),
+    "intake_statistics": ("IntakeStatistics",),
     "ladder": (
         "ClassStatistics",
         "Ladder",

@@ -17,21 +17,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from headrace.flow.admission_statistics import AdmissionStatistics, explained, statistics_of
 from headrace.flow.clock import Clock, LoopClock
 from headrace.flow.drain_rate import DrainRate, GaugeDrain, RetryAfter
 from headrace.flow.errors import Closed, Expired, Full, Refusal, Shed
 from headrace.flow.gate import Gate, GateState, WaterMarks
 from headrace.flow.gauges import Gauge
 from headrace.flow.ladder_order import DEFAULT_BOUNDS, ClassBounds, LadderOrder, Waiting
-from headrace.flow.permits import Ending, Permit, Permits, PermitStatistics
-from headrace.flow.rate import Rate, TokenBucket
+from headrace.flow.obstacles import expected_wait_s, obstacle
+from headrace.flow.permits import Ending, Permit, Permits
+from headrace.flow.rate import OVER_S, Rate, TokenBucket
 from headrace.flow.shedding import DEFAULT_MARKS, ServiceClass, Shedding, ShedLevel
 from headrace.flow.waiters import WaitLine
-
-# As in `headrace.flow.rate`: a wait this short is over, because float seconds are only so exact.
-_OVER_S = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +59,6 @@ class _Caller(Waiting):
         return self.line is not None and len(self.line) > 0
 
 
-class _Obstacle(NamedTuple):
-    """What stands in somebody's way, and how long it will; None when that is not known."""
-
-    reason: str
-    lasts_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class AdmissionStatistics:
-    """An admission at one moment. offered = admitted + refused (all kinds) + cancelled + waiting, at every instant."""
-
-    permits: PermitStatistics
-    tokens: float | None
-    level: ShedLevel
-    because: str
-    paused_s: float
-    drain_rate_per_s: float | None
-    waiting: int
-    waiting_by_class: Mapping[ServiceClass, int]
-    oldest_age_s: Mapping[ServiceClass, float]
-    offered: int
-    admitted: int
-    cancelled: int
-    refused: Mapping[str, int]
-    closed: bool
-
-
 class Admission:
     """The door in front of a resource. Belongs to one event loop.
 
@@ -103,6 +75,8 @@ class Admission:
         weight_of: the weight of a client in the turns of its class.
         retry_after: how estimates become answers.
         drain_rate: the meter; give one to set its slices.
+        keeps_rate: whether the meter is kept here, where it runs while all permits are taken. Where permits are for a
+            backlog, work is waiting long before that: then its owner runs it, and here it is only read.
         clock: what tells the time; the running loop's when not given.
     """
 
@@ -121,6 +95,7 @@ class Admission:
         weight_of: Callable[[Hashable], float] | None = None,
         retry_after: RetryAfter | None = None,
         drain_rate: DrainRate | None = None,
+        keeps_rate: bool = True,
         clock: Clock | None = None,
     ) -> None:
         if low_water is not None and low_water < 0:
@@ -141,6 +116,8 @@ class Admission:
         self._load = load or (lambda: 0.0)
         self._retry_after = retry_after or RetryAfter()
         self._rate = drain_rate or DrainRate()
+        # What is seen here goes into a meter that nobody reads when the owner keeps his own.
+        self._kept = self._rate if keeps_rate else DrainRate()
         self._timer: asyncio.TimerHandle | None = None
         self._paused_until = self._now()
         self._closed = False
@@ -213,7 +190,7 @@ class Admission:
     def pause(self, duration_s: float) -> None:
         """Admits nobody for so long, such as a remote has asked for; never shortens a pause. 0 changes nothing."""
         self._paused_until = max(self._paused_until, self._now() + duration_s)
-        self._rate.pause(self._now())
+        self._kept.pause(self._now())
         self._serve()
 
     def close(self) -> None:
@@ -228,41 +205,11 @@ class Admission:
 
     def statistics(self) -> AdmissionStatistics:
         """A frozen snapshot."""
-        now = self._now()
-        return AdmissionStatistics(
-            permits=self.permits.statistics(),
-            tokens=self._bucket.tokens(now) if self._bucket is not None else None,
-            level=self._shedding.update(self._order.loads(now), now, self._load()),
-            because=self._shedding.because,
-            paused_s=self._paused_s(now),
-            drain_rate_per_s=self._rate.per_s(now),
-            waiting=self._counts["waiting"],
-            waiting_by_class={class_: self._order.depth(class_) for class_ in ServiceClass},
-            oldest_age_s={class_: self._order.oldest_age_s(class_, now) for class_ in ServiceClass},
-            offered=self._counts["offered"],
-            admitted=self._counts["admitted"],
-            cancelled=self._counts["cancelled"],
-            refused=dict(self._refused),
-            closed=self._closed,
-        )
+        return statistics_of(self)
 
     def explain(self) -> str:
         """What goes on, for people: what holds the next one up, and one line per class."""
-        now, s = self._now(), self.statistics()
-        head = self._order.head()
-        first = "nobody waits" if head is None else f"the next one waits because {self._obstacle(head, now).reason}"
-        rate = "not known yet" if s.drain_rate_per_s is None else f"{s.drain_rate_per_s:.3g} per s"
-        lines = [
-            f"admission: {s.permits.held} of {s.permits.limit} in flight, drain rate {rate}; {first}",
-            f"  {self._shedding.explain(now)}",
-        ]
-        for class_, depth in s.waiting_by_class.items():
-            bounds = self._order.bounds_of(class_)
-            lines.append(
-                f"  {class_.name.lower()}: {depth} of {bounds.capacity} waiting, "
-                f"oldest {s.oldest_age_s[class_]:.1f} s of at most {bounds.longest_wait_s:g} s"
-            )
-        return "\n".join(lines)
+        return explained(self)
 
     # Deciding
 
@@ -279,7 +226,7 @@ class Admission:
         level = self._shedding.update(self._order.loads(now), now, self._load())
         if not level.refuses(class_):
             return None
-        after_s = self._retry_after.after(self._obstacle(None, now).lasts_s)
+        after_s = self._retry_after.after(obstacle(self, None, now).lasts_s)
         if level is ShedLevel.EVERYTHING:
             return Full(f"every class is refused: {self._shedding.because}", retry_after_s=after_s)
         return Shed(f"{class_.name.lower()} is refused: {self._shedding.because}", retry_after_s=after_s)
@@ -295,12 +242,12 @@ class Admission:
         try:
             caller.permit = self.permits.try_acquire(count, caller.size_bytes)
         except Full:
-            self._rate.resume(now)  # from here on, whoever leaves is waited for
+            self._kept.resume(now)  # from here on, whoever leaves is waited for
             return False
         if self._bucket is not None:
             self._bucket.take(count, now)
         if self.permits.held >= self._limit:
-            self._rate.resume(now)
+            self._kept.resume(now)
         if caller.line is not None:
             self._counts["waiting"] -= 1
         self._counts["admitted"] += 1
@@ -327,12 +274,12 @@ class Admission:
     def _no_room(self, caller: _Caller, now: float) -> Refusal:
         if self._closed:
             return Closed("this admission is closed")
-        obstacle = self._obstacle(caller, now)
-        return Full(obstacle.reason, retry_after_s=self._retry_after.after(obstacle.lasts_s))
+        found = obstacle(self, caller, now)
+        return Full(found.reason, retry_after_s=self._retry_after.after(found.lasts_s))
 
     def _no_place(self, caller: _Caller, deadline_s: float | None, now: float) -> Refusal | None:
         """Why a caller who would have to wait had better not begin to."""
-        wait_s = self._expected_wait_s(caller, now)
+        wait_s = expected_wait_s(self, caller, now)
         if deadline_s is not None and (deadline_s <= 0 or wait_s > deadline_s):
             after_s = self._retry_after.after(max(0.0, wait_s - deadline_s))
             return Expired(f"would wait about {wait_s:.1f} s, and may wait {deadline_s:g} s", retry_after_s=after_s)
@@ -342,36 +289,7 @@ class Admission:
             if wait_s <= longest_s:
                 return None
             reason = f"would wait about {wait_s:.1f} s, longer than the {longest_s:g} s of its class"
-        return Full(reason, retry_after_s=self._retry_after.after(self._obstacle(caller, now).lasts_s))
-
-    def _expected_wait_s(self, caller: _Caller, now: float) -> float:
-        """By what was measured and what is set, at least so long; 0.0 where nothing is known."""
-        needed = self._order.cost_before(caller.class_) + caller.cost
-        wait_s = self._paused_s(now)
-        if self._bucket is not None:
-            wait_s = max(wait_s, (needed - self._bucket.tokens(now)) / self._bucket.rate.per_s)
-        return max(wait_s, self._rate.time_for_s(needed - max(0, self._limit - self.permits.held), now) or 0.0)
-
-    def _obstacle(self, caller: _Caller | None, now: float) -> _Obstacle:
-        """What stands in the way, and how long it will: the longest of all that do."""
-        found: list[_Obstacle] = []
-        before = self._order.cost_before(caller.class_ if caller is not None else ServiceClass.BACKGROUND)
-        count = caller.cost if caller is not None else 0.0
-        if paused_s := self._paused_s(now):
-            found.append(_Obstacle("it is paused", paused_s))
-        for gate, drain in self._gates:
-            if gate.state is GateState.CLOSED:
-                marks = gate.marks
-                reason = f"{gate.gauge.name} reached {marks.high_water:g}; opens again at {marks.low_water:g}"
-                found.append(_Obstacle(reason, drain.time_until_low_s()))
-        if self._bucket is not None and (missing := before + count - self._bucket.tokens(now)) > 0:
-            found.append(_Obstacle("the rate is used up", missing / self._bucket.rate.per_s))
-        held, low = self.permits.held, self._limit // 2 if self._low_water is None else self._low_water
-        if not found or held + before + count > self._limit:
-            reason = f"{held} of {self._limit} permits are taken and {len(self._order)} callers wait"
-            found.append(_Obstacle(reason, self._rate.time_for_s(held + before - low, now)))
-        # Of several the one that is known to last longest: when it is gone, the others are.
-        return max(found, key=lambda obstacle: obstacle.lasts_s or 0.0)
+        return Full(reason, retry_after_s=self._retry_after.after(obstacle(self, caller, now).lasts_s))
 
     # Waiting
 
@@ -389,7 +307,7 @@ class Admission:
         except Refusal as ended:
             self._counts["waiting"] -= 1
             if not isinstance(ended, Closed):
-                ended.retry_after_s = self._retry_after.after(self._obstacle(caller, self._now()).lasts_s)
+                ended.retry_after_s = self._retry_after.after(obstacle(self, caller, self._now()).lasts_s)
             return self._refuse(ended)
         except BaseException:
             self._counts["waiting"] -= 1
@@ -427,7 +345,7 @@ class Admission:
                 return
             self._order.take(head)
         if self.permits.held < self._limit:
-            self._rate.pause(now)  # nobody waits: who leaves now says nothing about how fast it can go
+            self._kept.pause(now)  # nobody waits: who leaves now says nothing about how fast it can go
 
     def _arm(self) -> None:
         """Keeps at most one timer, for what only time changes; everything else calls `_serve` itself."""
@@ -440,11 +358,11 @@ class Admission:
         if self._bucket is not None:
             wait_s = max(wait_s, self._bucket.wait_s(head.cost, now))
         if wait_s:
-            self._rate.pause(now)  # it is held back by the clock, not by those in flight
+            self._kept.pause(now)  # it is held back by the clock, not by those in flight
         if len(self._order) > 1:  # somebody else may become the head, and need less than this one
             promotion_s = self._order.next_promotion_s(now, self._rate.per_s(now))
             if promotion_s is not None:
-                wait_s = min(wait_s or promotion_s, max(promotion_s, self._paused_s(now), _OVER_S))
+                wait_s = min(wait_s or promotion_s, max(promotion_s, self._paused_s(now), OVER_S))
         if wait_s:
             self._set_timer(self._loop.time() + wait_s)
 
@@ -455,12 +373,12 @@ class Admission:
 
     def _paused_s(self, now: float) -> float:
         left_s = self._paused_until - now
-        return left_s if left_s > _OVER_S else 0.0
+        return left_s if left_s > OVER_S else 0.0
 
     def _permits_moved(self, in_flight: float) -> None:
         fell_by, self._last_in_flight = self._last_in_flight - in_flight, in_flight
         if fell_by > 0:
-            self._rate.record(fell_by, self._now())
+            self._kept.record(fell_by, self._now())
             self._serve()
 
     def _permit_ended(self, ending: Ending, held_s: float) -> None:

@@ -68,3 +68,10 @@ class Ended(FlowError):
 
 class PermitSpent(FlowError):
     """This permit was ended already."""
+
+
+def with_item(error: Exception, item: object) -> Exception:
+    """The error, with the item that was refused on it if it is a refusal."""
+    if isinstance(error, Refusal):
+        error.item = item
+    return error

@@ -18,56 +18,26 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from headrace.flow.ages import Stamps
 from headrace.flow.clock import Clock, LoopClock
-from headrace.flow.drain_rate import DrainRate, RetryAfter
-from headrace.flow.errors import Closed, Empty, Ended, Expired, Full, Refusal
+from headrace.flow.drain_rate import RetryAfter
+from headrace.flow.errors import Closed, Empty, Ended, Expired, Full, with_item
+from headrace.flow.intake_counts import IntakeCounts
+from headrace.flow.intake_statistics import IntakeStatistics, statistics_of
 from headrace.flow.permits import Ending
 from headrace.flow.rate import Rate
-from headrace.flow.waiters import WaitLine
 from headrace.flow.work import Batch, Lane, Work
 
 T = TypeVar("T")
 
-# As in `headrace.flow.rate`: a wait this short is over, because float seconds are only so exact.
-_OVER_S = 1e-8
 # One wait in so many is measured: the rate needs no more, and a wait costs as much as ten items that do not.
 _MEASURED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class IntakeStatistics:
-    """An intake at one moment. `held` counts waiting and worked on; held <= limit and depth <= capacity always.
-
-    admitted = done + ignored + dropped + held, at every instant.
-    """
-
-    held: int
-    limit: int
-    depth: int
-    capacity: int
-    tokens: float
-    waiting_senders: int
-    waiting_receivers: int
-    oldest_age_s: float
-    admitted: int
-    done: int
-    ignored: int
-    dropped: int
-    drain_rate_per_s: float | None
-    closed: bool
-
-
-class Intake(Generic[T]):
+class Intake(IntakeCounts[T]):
     """Token, permit and place in one. Belongs to one event loop.
-
-    The rate is a token bucket in one number, the moment up to which tokens are used up (the generic cell rate
-    algorithm, ITU-T I.371): it lets through exactly what `TokenBucket` does.
 
     Args:
         limit: how many items may be in flight: waiting here, or received and not ended.
@@ -91,40 +61,7 @@ class Intake(Generic[T]):
         capacity = limit if capacity is None else capacity
         if limit < 1 or capacity < 1:
             raise ValueError(f"a limit and a capacity must be at least 1, got {limit} and {capacity}")
-        self._loop = asyncio.get_running_loop()
-        self._now = (clock or LoopClock()).now
-        self._limit, self._capacity = limit, capacity
-        self._observe = observe
-        self._retry_after = retry_after or RetryAfter()
-        self.buffer: deque[T] = deque()
-        self._stamps = Stamps(self._now)
-        self._interval_s = self._span_s = 0.0
-        self._used_until = -math.inf
-        # `_free` may be admitted without looking at anything: a lower bound on places, permits and tokens, good for
-        # this turn of the loop, for which time stands still. What was used is counted later.
-        self._free = self._granted = 0
-        self._turn_ends = False
-        self._came = 0  # admitted, without those that were taken from `_free` since
-        self._set_rate(rate, self._now())
-        self.done = self._ignored = self._dropped = 0
-        self._lost = 0  # ignored and dropped
-        self._reserved = 0  # granted to senders that have not run yet; part of what came
-        self._claimed = 0  # items promised to receivers that have not run yet
-        self._senders: WaitLine[None] = WaitLine(self._take, self._give_back)
-        self._receivers: WaitLine[None] = WaitLine(self._claim, self._unclaim)
-        self._senders_waiting = self._senders.waiting
-        self._receivers_waiting = self._receivers.waiting
-        self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
-        # Measured from the moment when someone has to wait until half of the limit is free again.
-        self._rate = DrainRate()
-        self._recorded = 0
-        self._waits = 0
-        # Read by lanes and work, changed here only, but for the counting of what is done.
-        self.promised = math.inf  # with more items than this in it, the first may simply be taken
-        self.mark = -math.inf  # with fewer done than this, an ending has nothing to do but to count
-        self._promise()
-        self._mark()
+        super().__init__(limit, capacity, rate, observe, retry_after, (clock or LoopClock()).now)
 
     async def admit(self, item: T, *, deadline_s: float | None = None) -> None:
         """Lets an item in, waiting in line for its token, its permit and its place.
@@ -162,7 +99,7 @@ class Intake(Generic[T]):
         else:
             now = self._now()
             self._meter_on()
-            wait_s = max(self._rate.time_for_s(self.held - self._limit // 2, now) or 0.0, self._token_wait_s(now))
+            wait_s = max(self._drain_rate.time_for_s(self.held - self._limit // 2, now) or 0.0, self._rate.wait_s(now))
             detail = f"{self.held} of {self._limit} are in flight, {len(self.buffer)} of {self._capacity} wait"
             raise Full(detail, item=item, retry_after_s=self._retry_after.after(wait_s or None))
 
@@ -234,7 +171,8 @@ class Intake(Generic[T]):
 
     def change_rate(self, rate: Rate | None) -> None:
         """Changes the rate while in use; tokens earned at the old one stay, up to the new burst."""
-        self._set_rate(rate, self._now())
+        self._count()
+        self._rate.change(rate, self._now())
         self._serve()
 
     def close(self) -> None:
@@ -257,28 +195,7 @@ class Intake(Generic[T]):
 
     def statistics(self) -> IntakeStatistics:
         """A frozen snapshot."""
-        now = self._now()
-        return IntakeStatistics(
-            held=self.held,
-            limit=self._limit,
-            depth=len(self.buffer),
-            capacity=self._capacity,
-            tokens=self._tokens(now),
-            waiting_senders=len(self._senders),
-            waiting_receivers=len(self._receivers),
-            oldest_age_s=self._oldest_age_s(),
-            admitted=self._total + self.held,
-            done=self.done,
-            ignored=self._ignored,
-            dropped=self._dropped,
-            drain_rate_per_s=self._measured(now).per_s(now),
-            closed=self._closed,
-        )
-
-    @property
-    def held(self) -> int:
-        """How many items are in flight: waiting here, or received and not ended."""
-        return self._came + self._granted - self._free - self.done - self._lost
+        return statistics_of(self)
 
     # Endings: called by Work
 
@@ -304,9 +221,9 @@ class Intake(Generic[T]):
         else:
             self._dropped += count
             self._lost += count
-        if not self._rate.paused and self.held <= self._limit // 2:
+        if not self._drain_rate.paused and self.held <= self._limit // 2:
             now = self._now()
-            self._measured(now).pause(now)
+            self.measured(now).pause(now)
         if self._senders_waiting:
             self._serve(count)
         else:
@@ -326,7 +243,7 @@ class Intake(Generic[T]):
         self.mark = -math.inf
         if self._capacity < self._limit:
             self.promised = math.inf
-        if self._interval_s and self._timer is None and self.held < self._limit:
+        if self._rate.limited and self._timer is None and self.held < self._limit:
             self._arm()
         try:
             refusal = await waiter
@@ -336,37 +253,15 @@ class Intake(Generic[T]):
             raise
         if refusal is not None:
             self._serve()
-            raise _with_item(refusal(), item)
+            raise with_item(refusal(), item)
         self._fill(item)
-
-    def _take(self, _: None) -> bool:
-        """Takes a token, a permit and a place together, or nothing."""
-        self._count()
-        if self._came - self.done - self._lost >= self._limit or self._closed:
-            return False
-        if len(self.buffer) + self._reserved >= self._capacity:
-            return False
-        if self._interval_s:
-            now = self._now()
-            used_until = max(self._used_until + self._interval_s, now - self._span_s)
-            if used_until - now > _OVER_S:
-                return False
-            self._used_until = used_until
-        self._came += 1
-        self._reserved += 1
-        return True
-
-    def _give_back(self, _: None) -> None:
-        self._used_until -= self._interval_s
-        self._came -= 1
-        self._reserved -= 1
 
     def _fill(self, item: T) -> None:
         """Puts an item in the place that was taken for it."""
         self._reserved -= 1
         if self._closed:  # granted first, closed in the same tick
             self._came -= 1
-            self._used_until -= self._interval_s
+            self._rate.use(-1)
             raise Closed("this intake was closed", item=item)
         coming = self._came + self._granted - self._free - self._reserved - 1
         self._stamps.stamp(coming, coming - len(self.buffer))
@@ -378,23 +273,12 @@ class Intake(Generic[T]):
     def _serve(self, most: int = sys.maxsize) -> None:
         """Lets in from the head of the line for as long as there is enough; `most` if so many are known to be."""
         self._senders.advance(most)
-        if self._interval_s:
+        if self._rate.limited:
             self._arm()
         self._mark()
         self._promise()
 
     # Going out
-
-    def _claim(self, _: None) -> bool:
-        if len(self.buffer) <= self._claimed:
-            return False
-        self._claimed += 1
-        self.promised = math.inf
-        return True
-
-    def _unclaim(self, _: None) -> None:
-        self._claimed -= 1
-        self._promise()
 
     async def claim(self) -> None:
         """Returns once an item is claimed for the caller, who takes it at once."""
@@ -432,108 +316,23 @@ class Intake(Generic[T]):
             self._receivers.refuse_all(Ended)
         return self._now() if self._observe is not None else 0.0
 
-    # The fast paths: switched off by whatever makes them too generous, and on by these three
-
-    def _look(self) -> None:
-        """How many may come in without looking again in this turn; none where someone waits at either end."""
-        self._count()
-        if self._senders_waiting or self._receivers_waiting or self._closed:
-            return
-        free = min(self._limit - self.held, self._capacity - len(self.buffer) - self._reserved)
-        if self._interval_s:
-            now = self._now()
-            self._used_until = max(self._used_until, now - self._span_s - self._interval_s)
-            free = min(free, int((now - self._used_until) / self._interval_s + _OVER_S))
-        if free > 0:
-            self._free = self._granted = free
-            if not self._turn_ends:
-                self._turn_ends = True
-                self._loop.call_soon(self._turn_over)
-
-    def _count(self) -> None:
-        """Counts what the fast path has let in, and switches it off."""
-        if self._granted:
-            used = self._granted - self._free
-            self._granted = self._free = 0
-            self._came += used
-            self._used_until += used * self._interval_s
-
-    def _turn_over(self) -> None:
-        self._turn_ends = False
-        self._count()
-
-    def _mark(self) -> None:
-        if self._senders_waiting or self._observe is not None:
-            self.mark = -math.inf
-        else:
-            self.mark = math.inf if self._rate.paused else self.done + self.held - self._limit // 2
-
-    def _promise(self) -> None:
-        room_matters = self._senders_waiting and self._capacity < self._limit
-        slow = self._closed or room_matters or self._observe is not None
-        self.promised = math.inf if slow else self._claimed
-
     # Time
-
-    def _set_rate(self, rate: Rate | None, now: float) -> None:
-        self._count()
-        tokens = self._tokens(now)
-        self._interval_s = 0.0 if rate is None else 1 / rate.per_s
-        self._span_s = 0.0 if rate is None else (rate.burst - 1) / rate.per_s
-        self._burst = math.inf if rate is None else rate.burst
-        self._used_until = -math.inf if rate is None else now - min(tokens, self._burst) * self._interval_s
-
-    def _tokens(self, now: float) -> float:
-        if not self._interval_s:
-            return math.inf
-        self._count()
-        return min(self._burst, (now - self._used_until) / self._interval_s)
-
-    def _token_wait_s(self, now: float) -> float:
-        wait_s = self._used_until + self._interval_s - now
-        return wait_s if wait_s > _OVER_S else 0.0
 
     def _arm(self) -> None:
         """Keeps at most one timer, for a head that waits for a token; all else that it may wait for serves the line."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._senders_waiting and (wait_s := self._token_wait_s(self._now())) > 0.0:
+        if self._senders_waiting and (wait_s := self._rate.wait_s(self._now())) > 0.0:
             self._timer = self._loop.call_later(wait_s, self._serve)
-
-    def _meter_on(self) -> None:
-        """Someone has to wait: if it is for those in flight, it is measured from now on how fast they end."""
-        if self._rate.paused and self.held >= self._limit:
-            self._recorded = self._total
-            self._rate.resume(self._now())
-            self._mark()
-
-    def _measured(self, now: float) -> DrainRate:
-        if not self._rate.paused:
-            self._rate.record(self._total - self._recorded, now)
-            self._recorded = self._total
-        return self._rate
-
-    def _oldest_age_s(self) -> float:
-        came_in = self._came + self._granted - self._free - self._reserved
-        return self._stamps.age_s(came_in - len(self.buffer)) if self.buffer else 0.0
-
-    @property
-    def _total(self) -> int:
-        return self.done + self._lost
 
     def _refuse_if_too_late(self, item: T, deadline_s: float) -> None:
         now, ahead = self._now(), len(self._senders) + 1
-        expected_s = self._measured(now).time_for_s(ahead - max(0, self._limit - self.held), now) or 0.0
-        if self._interval_s:
-            expected_s = max(expected_s, (ahead - self._tokens(now)) * self._interval_s)
+        expected_s = self.measured(now).time_for_s(ahead - max(0, self._limit - self.held), now) or 0.0
+        if self._rate.limited:
+            self._count()
+            expected_s = max(expected_s, self._rate.wait_s(now, ahead))
         if expected_s > deadline_s or deadline_s <= 0:
             after_s = self._retry_after.after(expected_s - deadline_s)
             detail = f"would wait about {expected_s:.1f} s, and may wait {deadline_s:g} s"
             raise Expired(detail, item=item, retry_after_s=after_s)
-
-
-def _with_item(refusal: Exception, item: object) -> Exception:
-    if isinstance(refusal, Refusal):
-        refusal.item = item
-    return refusal

@@ -16,7 +16,7 @@ from headrace.flow.waiters import WaitLine
 
 # Float seconds are only so exact (2 ns after 115 days of uptime). A wait this short is over; without it a wait that was
 # computed exactly would now and then need a second wake-up. What is taken early is owed, so nothing is gained by it.
-_OVER_S = 1e-8
+OVER_S = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class TokenBucket:
         """How long from `now` until `count` can be taken; 0.0 when they can be now."""
         missing = min(count, self._rate.burst) - self.tokens(now)
         wait_s = missing / self._rate.per_s
-        return wait_s if wait_s > _OVER_S else 0.0
+        return wait_s if wait_s > OVER_S else 0.0
 
     def take(self, count: float, now: float) -> bool:
         """Takes `count` tokens if they are there; otherwise changes nothing and returns False."""

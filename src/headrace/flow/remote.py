@@ -21,14 +21,11 @@ from typing import TypeVar
 from headrace.flow.clock import Clock, LoopClock
 from headrace.flow.errors import Expired, FlowError
 from headrace.flow.permits import Ending, Permit, Permits, PermitStatistics
-from headrace.flow.rate import RateLimit
+from headrace.flow.rate import OVER_S, RateLimit
 from headrace.flow.retry import RetryBudget, RetryPolicy, parse_retry_after
 from headrace.flow.waiters import WaitLine
 
 T = TypeVar("T")
-
-# As in `headrace.flow.rate`: a wait this short is over, because float seconds are only so exact.
-_OVER_S = 1e-8
 
 
 class BackPressure(FlowError):
@@ -60,7 +57,7 @@ class Pause:
     def left_s(self) -> float:
         """How long it still lasts; 0.0 when it is over."""
         left_s = self._until - self._now()
-        return left_s if left_s > _OVER_S else 0.0
+        return left_s if left_s > OVER_S else 0.0
 
     @property
     def waiting(self) -> int:
@@ -287,7 +284,7 @@ class Remote:
         if until is None:
             return None
         left_s = until - self._clock.now()
-        return left_s if left_s > _OVER_S else 0.0
+        return left_s if left_s > OVER_S else 0.0
 
 
 def _end(permit: Permit, ending: Ending) -> None:

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TypeVar, cast
 
 from headrace.flow.channel_end import End
-from headrace.flow.errors import Closed, Full
-from headrace.flow.sending import Sending, Slot, with_item
+from headrace.flow.errors import Closed, Full, with_item
+from headrace.flow.sending import Sending, Slot
 from headrace.flow.slots import Slots
 
 T = TypeVar("T")

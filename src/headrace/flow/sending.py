@@ -7,20 +7,13 @@ from collections.abc import Coroutine, Generator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from headrace.flow.errors import Closed, Refusal
+from headrace.flow.errors import Closed, Refusal, with_item
 
 if TYPE_CHECKING:
     from headrace.flow.sender import Sender
     from headrace.flow.slots import Slots
 
 T = TypeVar("T")
-
-
-def with_item(error: Exception, item: object) -> Exception:
-    """The error, with the item that was refused on it if it is a refusal."""
-    if isinstance(error, Refusal):
-        error.item = item
-    return error
 
 
 class BatchRoom:

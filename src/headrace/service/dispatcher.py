@@ -216,6 +216,9 @@ class Dispatcher:
                     self._line.put_back(held)
                 await self._outage(error)
                 continue
+            except LeaseLost:
+                await self._drop_lost(taken)
+                continue
             self.problem = ""
             for held in taken:
                 held.fence += 1
@@ -292,6 +295,17 @@ class Dispatcher:
             self._on_committed(committed)
             self._room.set()
             self._more.set()
+
+    async def _drop_lost(self, taken: Sequence[Held]) -> None:
+        """Somebody else has some of these: the others wait again."""
+        ours = await self._commits.run(self._look_whose, taken)
+        for held, is_ours in reversed(list(zip(taken, ours, strict=True))):
+            if is_ours:
+                self._line.put_back(held)
+            else:
+                self._line.gone(held)
+                held.permit.ignore()
+        self._ready.set()
 
     async def _drop_late(self, group: Sequence[Held]) -> None:
         """Somebody else has ended, or has, some of these: our outcome of them is dropped."""

@@ -167,17 +167,22 @@ class Line:
         if held.batch is None:
             self.ready.append(held)
             return
-        order = held.batch.order
-        while order and order[0].draft is not None:
-            self.ready.append(order.popleft())
+        self._release(held.batch)
+
+    def _release(self, batch: BatchLine) -> None:
+        while batch.order and batch.order[0].draft is not None:
+            self.ready.append(batch.order.popleft())
 
     def gone(self, held: Held) -> None:
-        """It has its entry."""
+        """It has its entry, or is somebody else's."""
         self._held.pop(held.document.document_id, None)
         batch = held.batch
         if batch is None:
             return
         batch.on_way -= 1
+        if held.draft is None:  # somebody else's: those behind it wait for it no more
+            batch.order.remove(held)
+            self._release(batch)
         if batch.order or batch.on_way:
             self._advance(batch)
         else:

@@ -27,6 +27,7 @@ from headrace.documents.entry import Entry
 from headrace.documents.status import DocumentState
 from headrace.execution import WorkerStartFailed
 from headrace.flow import Admission, Admitted, ClassBounds, Closed, DrainReport, Permit, Refusal, ServiceClass
+from headrace.flow.drain_rate import DrainRate
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.runtime import open_workspace, require_engine, worker_pool
@@ -76,6 +77,7 @@ from headrace.service.views import (
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import UnknownBatch
 from headrace.storage.sql_accept import NewDocument
+from headrace.storage.sql_service import Waits
 from headrace.storage.sqlite import SqliteStore
 from headrace.storage.store import DeadLetter, Store
 
@@ -138,12 +140,16 @@ class Reception:
         self._settings, self._bounds, self._policy = settings, bounds, policy or Policy()
         self.limits = limits or ServiceLimits()
         self._limit_bytes = self.limits.accepted_bytes
+        self._ahead = look_ahead(bounds)
+        self._drain_rate = DrainRate()
         self._admission = Admission(
             derived_limit(self.limits, bounds, None).value,
             limit_bytes=self._limit_bytes,
             bounds=self._class_bounds(),
             load=self._load,
             weight_of=self._weight_of,
+            drain_rate=self._drain_rate,
+            keeps_rate=False,
         )
         self._line = Line(
             self._class_bounds(),
@@ -192,6 +198,8 @@ class Reception:
                         self._state = "serving"
                     if not self._opened.done():
                         self._opened.set_result(None)
+                    if self._stop_began is not None:  # it was stopped while it opened
+                        await dispatcher.stop(0.0)
                     await dispatcher.run()
                     for keeping in house:
                         keeping.cancel()
@@ -257,7 +265,7 @@ class Reception:
             blobs=blobs,
             store=store,
             commits=self._commits,
-            add=self._dispatcher.add,
+            add=self._add,
             bell=self._bell,
         )
         await self._do(partial(_recover, blobs))
@@ -276,7 +284,7 @@ class Reception:
                     limit_bytes=max(self._limit_bytes, statistics.held_bytes + size_bytes),
                 )
                 permit = self._admission.permits.try_acquire(1, size_bytes)
-                dispatcher.add(waits, permit, max(0.0, time.time() - waits.accepted_at))
+                self._add(waits, permit, max(0.0, time.time() - waits.accepted_at))
             last = page[-1].document
             after = (last.batch_id, last.position)
         self._follow_rate()
@@ -292,7 +300,22 @@ class Reception:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._bell.ring, EVENTS)
 
+    def _add(self, waits: Waits, permit: Permit, waited_s: float = 0.0) -> None:
+        assert self._dispatcher is not None
+        self._dispatcher.add(waits, permit, waited_s)
+        if self._backlog:
+            self._drain_rate.resume(self._loop.time())
+
+    @property
+    def _backlog(self) -> bool:
+        """Whether more wait than the workers have in hand: only then does what leaves tell how fast it can go."""
+        return self._line.waiting > 0 and len(self._line) > self._ahead
+
     def _on_committed(self, committed: Committed) -> None:
+        now = self._loop.time()
+        self._drain_rate.record(len(committed.entries), now)
+        if not self._backlog:
+            self._drain_rate.pause(now)
         for entry in committed.entries:
             self._bell.ring(("document", entry.document_id))
             self._bell.ring(("batch", entry.batch_id))

@@ -10,6 +10,8 @@ from typing import ClassVar
 import uvicorn
 from starlette.types import ASGIApp
 
+from headrace.service.connections import BoundedProtocol
+
 _KEEP_ALIVE_S = 15
 _GRACE_S = 5
 
@@ -41,6 +43,7 @@ class HttpServer:
             app,
             host=host,
             port=port,
+            http=BoundedProtocol,
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -1,0 +1,1 @@
+"""What others would build, to be measured beside headrace: one file each."""
