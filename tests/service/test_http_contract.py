@@ -120,3 +120,11 @@ def test_the_problems_of_the_page_exist_with_their_status():
     for status, codes in rows:
         for code in re.findall(r"`([a-z-]+)`", codes):
             assert KINDS[code].status == int(status)
+
+
+def test_the_page_to_try_the_api_out_needs_nothing_from_elsewhere(client):
+    sources = re.findall(r'(?:src|href)="([^"]+)"', client.get("/docs").text)
+    assert sources
+    for source in sources:
+        assert source.startswith("/"), f"{source} is not ours"
+        assert client.get(source).status_code == 200

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
@@ -31,7 +32,7 @@ def create_app(edge: Edge) -> FastAPI:
     Args:
         edge: the reception, keys and limits.
     """
-    app = FastAPI(
+    app = FastAPIOffline(  # `/docs` with its scripts from here, not from a CDN
         title="headrace",
         version=__version__,
         description="Receipts in, an ordered and checked ledger out. Durable before it is accepted; honest under load.",
