@@ -15,7 +15,7 @@ from typing import IO
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.formats import counted, duration, readable_bytes
 from headrace.cli.submit_progress import SubmitProgress, Tally
-from headrace.cli.submit_sources import Uploads, count_documents
+from headrace.cli.submit_sources import Uploads, count_documents, found_in_daemon_thread
 from headrace.client import (
     AsyncClient,
     Batch,
@@ -26,7 +26,6 @@ from headrace.client import (
     Submitted,
     Verdict,
 )
-from headrace.client.uploads import in_thread
 from headrace.ingest.output import OutputError
 from headrace.ingest.sources import Source, SourceError
 
@@ -226,7 +225,9 @@ class Job:
             self.ended.refused.append(f"{name} {why}")
 
     async def _count(self) -> None:
-        self.ended.tally.total = await in_thread(lambda: count_documents(self._sources, lambda: self._stopping))
+        self.ended.tally.total = await found_in_daemon_thread(
+            lambda: count_documents(self._sources, lambda: self._stopping)
+        )
 
     def _open_output(self, stack: ExitStack) -> Callable[[bytes], None] | None:
         if self._output is None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from headrace.client import Upload
 from headrace.documents.errors import DocumentError
+from headrace.ingest.daemon_threads import in_daemon_thread
 from headrace.ingest.sources import Content, Found, Source, SourceError
 from headrace.ingest.sources.source import ARCHIVE_MEMBER, found_file
 from headrace.storage.staging import Staging
 from headrace.storage.store import Registration
+
+T = TypeVar("T")
 
 _SMALL_BYTES = 1 << 18
 
@@ -62,6 +65,12 @@ class Uploads:
             except SourceError as error:
                 self.broken = error
 
+    async def __aiter__(self) -> AsyncGenerator[Upload, None]:
+        """The same for the loop. Whoever stops waiting leaves a thread behind that nobody waits for: pipes block."""
+        iterator = iter(self)
+        while (upload := await found_in_daemon_thread(lambda: next(iterator, None))) is not None:
+            yield upload
+
     def release(self, index: int) -> None:
         """Document number `index`, from 1, was sent, or will not be."""
         if (path := self._waiting.pop(index, None)) is not None:
@@ -104,6 +113,13 @@ class Uploads:
             while piece := content.read(_SMALL_BYTES):
                 file.write(piece)
         return path
+
+
+async def found_in_daemon_thread(look: Callable[[], T]) -> T:
+    """What `look` gives, from a thread that is left behind when this is cancelled."""
+    found: list[T] = []
+    await in_daemon_thread(lambda: found.append(look()))
+    return found[0]
 
 
 def count_documents(sources: Sequence[Source], stopping: Callable[[], bool]) -> int | None:

@@ -143,7 +143,7 @@ class AsyncClient:
         if document.done:
             return document
         following = self._following(document.batch_id, document.position - 1, True, deadline_s or self._deadline_s)
-        async with aclosing(following.__aiter__()) as results:
+        async with aclosing(aiter(following)) as results:
             async for result in results:
                 if result.position >= document.position:
                     break
@@ -231,7 +231,7 @@ class AsyncClient:
         submitted.batch = replace(closed, replayed=batch.replayed)
         return submitted
 
-    def results(
+    async def results(
         self, batch_id: int, *, after: int = 0, follow: bool = True, deadline_s: float | None = None
     ) -> AsyncGenerator[Result, None]:
         """The results of a batch in submission order. Close the iterator when you leave it early (`aclosing`).
@@ -244,7 +244,9 @@ class AsyncClient:
             follow: wait for those to come, until the batch is finished; else what is there now is all.
             deadline_s: how long it may wait without one new result; None waits as long as the service is there.
         """
-        return self._following(batch_id, after, follow, deadline_s).__aiter__()
+        async with aclosing(aiter(self._following(batch_id, after, follow, deadline_s))) as results:
+            async for result in results:
+                yield result
 
     # The service
 
