@@ -32,6 +32,7 @@ from typing import cast
 import uvloop
 
 JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000")
+_READABLE = (b"\xff\xd8\xff", b"\x89PNG")  # a collection may have files that only look like documents
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _RETRY = re.compile(rb"\r\nretry-after: *(\d+)", re.IGNORECASE)
 _CLOSE = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
@@ -100,7 +101,8 @@ class Documents:
             self._front = True
         else:
             kinds = {".jpg", ".jpeg", ".png"}
-            self._tails = [path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix.lower() in kinds][:60]
+            found = [path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix.lower() in kinds]
+            self._tails = [content for content in found if content.startswith(_READABLE)][:60]
             self._front = False
 
     def next_request(self) -> list[bytes]:
