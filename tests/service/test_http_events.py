@@ -69,7 +69,8 @@ def test_more_streams_than_the_bound_are_429():
     told = limits(RequestLimits(streams=1, keep_alive_s=0.05))
     with HttpService(lambda: open_edge(told=told)) as service, service.client() as client:
         with service.client() as other, other.stream("GET", "/v1/events") as answer:
-            next(answer.iter_lines())
+            lines = answer.iter_lines()  # held: the stream is closed when nobody has it any more
+            next(lines)
             problem(client.get("/v1/events"), 429, "queue-full")
         service.until(lambda edge: edge.streams == 0)
         with client.stream("GET", "/v1/events") as answer:

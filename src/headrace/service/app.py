@@ -20,7 +20,7 @@ from headrace.service.edge import Edge
 from headrace.service.envelope import Envelope
 from headrace.service.openapi import describe
 from headrace.service.problems import Problem
-from headrace.service.routes import batches, documents, events, ledger, system
+from headrace.service.routes import batches, documents, events, ledger, system, webhooks
 from headrace.service.routes.uploads import Uploads
 
 _METHODS = ("DELETE", "GET", "PATCH", "POST")
@@ -44,7 +44,7 @@ def create_app(edge: Edge) -> FastAPI:
     app.router.routes.insert(
         1, Route("/v1/batches/{batch_id:int}/documents", uploads, methods=["POST"], include_in_schema=False)
     )
-    for part in (documents, batches, ledger, events, system):
+    for part in (documents, batches, ledger, events, webhooks, system):
         app.include_router(part.router(edge))
     app.add_exception_handler(HTTPException, _outward)
     app.add_exception_handler(RequestValidationError, _not_valid)

@@ -15,6 +15,8 @@ ReceptionError           the request cannot be done as things stand
   NotReviewable          there is no receipt to review or correct
   EditConflict           somebody was faster; says which version it is now
   InvalidCorrection      the corrected receipt would not be one; says where
+  UrlForbidden           an address that we do not let ourselves be sent to
+  WebhooksFull           there are as many webhooks as there may be
 """
 
 from __future__ import annotations
@@ -113,3 +115,14 @@ class InvalidCorrection(ReceptionError):
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__("; ".join(f"{pointer}: {detail}" for pointer, detail in errors))
         self.errors = tuple(errors)
+
+
+class UrlForbidden(ReceptionError):
+    """This address is not one that we let ourselves be sent to."""
+
+    http_status = 422
+    code = "source-url-forbidden"
+
+
+class WebhooksFull(ReceptionError):
+    """There are as many webhooks as there may be."""

@@ -20,6 +20,7 @@ from headrace.ingest.options import Kind, Option
 from headrace.ingest.values import parse, suggestion
 from headrace.service.problems import Problem, malformed, too_large
 from headrace.service.views import Quota, ServiceLimits
+from headrace.service.webhook_limits import WebhookLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Limits:
 
 
 def load_limits(path: Path) -> Limits:
-    """The limits from a TOML file: `[requests]`, `[service]`, and `[quotas.CLIENT]` (`default` for everybody else).
+    """The limits from a TOML file: `[requests]`, `[service]`, `[webhooks]`, `[quotas.CLIENT]` (`default`: the rest).
 
     Sizes and durations are written as in the config file (`64MiB`, `500ms`).
 
@@ -87,7 +88,7 @@ def load_limits(path: Path) -> Limits:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise LimitsError(f"{path}: {error}") from error
-    unknown = sorted(told.keys() - {"requests", "service", "quotas"})
+    unknown = sorted(told.keys() - {"requests", "service", "quotas", "webhooks"})
     if unknown:
         raise LimitsError(f"{path}: there is no section {unknown[0]}")
     try:
@@ -96,14 +97,14 @@ def load_limits(path: Path) -> Limits:
         default = quotas.pop("default", service.default_quota)
         return Limits(
             _changed(RequestLimits(), told.get("requests", {})),
-            replace(service, quotas=quotas, default_quota=default),
+            replace(service, quotas=quotas, default_quota=default, webhooks=_webhooks(told.get("webhooks", {}))),
         )
     except (ValueError, TypeError, AttributeError) as error:
         raise LimitsError(f"{path}: {error}") from error
 
 
 def _changed(limits: Any, table: Mapping[str, object]) -> Any:
-    names = {f.name for f in fields(limits)} - {"quotas", "default_quota", "class_delay_s"}
+    names = {f.name for f in fields(limits)} - {"quotas", "default_quota", "class_delay_s", "webhooks"}
     for name in table:
         if name not in names:
             raise ValueError(f"there is no limit {name}{suggestion(name, names)}")
@@ -122,6 +123,21 @@ def _value(name: str, default: Any, raw: object) -> object:
         return parse(Option(name, kind, default, "", "", "", ""), raw)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def _webhooks(table: Mapping[str, Any]) -> WebhookLimits:
+    numbers = {name: value for name, value in table.items() if name not in ("allow", "retry_s")}
+    limits: WebhookLimits = _changed(WebhookLimits(), numbers)
+    allow = table.get("allow", [])
+    if not isinstance(allow, list) or not all(isinstance(host, str) and host for host in allow):
+        raise ValueError("webhooks.allow is a list of hosts and networks")
+    waits = tuple(float(str(_value("retry_s", 1.0, wait_s))) for wait_s in table.get("retry_s", limits.retry_s))
+    limits = replace(limits, allow=tuple(allow), retry_s=waits)
+    if min(limits.most, limits.in_flight, limits.in_flight_each, limits.ended_kept, limits.waiting) < 1:
+        raise ValueError("webhooks: each limit is at least 1")
+    if limits.in_flight < limits.most:
+        raise ValueError("webhooks.in_flight is at least webhooks.most, or one that hangs could hold up another one")
+    return limits
 
 
 def _quota(client: str, table: Mapping[str, Any]) -> Quota:

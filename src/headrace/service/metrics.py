@@ -41,6 +41,10 @@ class ServiceCollector(Collector):
         for code, count in sorted(self._edge.answers.items()):
             problems.add_metric([code], count)
         yield problems
+        tries = CounterMetricFamily("headrace_webhook_deliveries", "Tries to deliver", labels=["outcome"])
+        for outcome, count in sorted(self._edge.reception.webhooks.outcomes.items()):
+            tries.add_metric([outcome], count)
+        yield tries
 
 
 def _work(view: CapacityView) -> Iterator[Metric]:

@@ -20,6 +20,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -74,6 +75,7 @@ from headrace.service.views import (
     ServiceLimits,
     Submission,
 )
+from headrace.service.webhooks import Webhooks
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import UnknownBatch
 from headrace.storage.sql_accept import NewDocument
@@ -160,6 +162,7 @@ class Reception:
         )
         self._pool = worker_pool(settings, bounds, dt.date.today())  # noqa: DTZ011 - documents have their own
         self._bell = Bell()
+        self.webhooks = Webhooks(self.limits.webhooks, do=self._do, look=self._look, bell=self._bell, events=EVENTS)
         self._last_event = 0
         self._state = "starting"
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -194,6 +197,7 @@ class Reception:
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
+                    house.append(tasks.create_task(self.webhooks.run()))
                     if self._stop_began is None:
                         self._state = "serving"
                     if not self._opened.done():
@@ -437,6 +441,7 @@ class Reception:
         """Takes other limits while in use: quotas and counts at once; what is in flight stays in flight."""
         self.limits = limits
         self._limit_bytes = limits.accepted_bytes
+        self.webhooks.change_limits(limits.webhooks)
         if self._intake is not None:
             self._intake.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)
@@ -736,7 +741,7 @@ class Reception:
 
     def capacity(self) -> CapacityView:
         """Every bound, and how fast things go. From memory."""
-        return capacity_view(
+        view = capacity_view(
             self.limits,
             self._bounds,
             admission=self._admission,
@@ -747,6 +752,7 @@ class Reception:
             outcomes=self._dispatcher.outcomes if self._dispatcher is not None else {},
             commits=self._commits if self._intake is not None else None,
         )
+        return replace(view, bounds=view.bounds + self.webhooks.bounds())
 
     def health(self) -> HealthView:
         """From memory."""

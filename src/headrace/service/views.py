@@ -9,6 +9,7 @@ from typing import Any
 from headrace.documents.entry import Entry, Head
 from headrace.documents.status import DocumentState
 from headrace.flow import Rate, ServiceClass, ShedLevel
+from headrace.service.webhook_limits import WebhookLimits
 from headrace.storage.store import Accounts
 
 
@@ -302,6 +303,7 @@ class ServiceLimits:
         events_kept: events that can be replayed; older ones are removed.
         quotas: by client; `default_quota` holds for the others.
         class_delay_s: the longest wait that is promised to each class.
+        webhooks: of those.
     """
 
     acceptable_delay_s: float = 60.0
@@ -324,3 +326,4 @@ class ServiceLimits:
             ServiceClass.BACKGROUND: 1800.0,
         }
     )
+    webhooks: WebhookLimits = field(default_factory=WebhookLimits)

@@ -11,6 +11,7 @@ StoreError
   BatchListed            a batch that takes no more documents
   KeyUsed                an idempotency key that was used for something else
   LeaseLost              what somebody wrote about a document that is not his any more
+  UnknownWebhook, TooManyWebhooks
 StorageFull (an OSError) the disk or the bound on blobs is full; nothing was written, try again when there is room
 """
 
@@ -81,6 +82,14 @@ class LeaseLost(StoreError):
     """The document was given to somebody else, or has its end; nothing was written."""
 
     exit_code = 1
+
+
+class UnknownWebhook(StoreError):
+    """No webhook, or no message of it, has this number."""
+
+
+class TooManyWebhooks(StoreError):
+    """There are as many webhooks as there may be."""
 
 
 class StorageFull(OSError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Dialect, Insert, Row, Table, Update, insert, select
 from sqlalchemy.exc import DBAPIError
@@ -21,6 +21,20 @@ QUEUED = str(DocumentState.QUEUED)
 BLOB = "blob"
 
 
+class WantedEvents(NamedTuple):
+    """Which events a webhook is told of; `*` at the end of a kind stands for anything, no client for all of them."""
+
+    webhook_id: int
+    kinds: tuple[str, ...]
+    client: str | None
+
+    def wants(self, kind: str, client: str) -> bool:
+        """Whether it is told of such an event."""
+        if self.client is not None and self.client != client:
+            return False
+        return any(kind == its or (its.endswith("*") and kind.startswith(its[:-1])) for its in self.kinds)
+
+
 class SqlPart:
     """A connection and the ways to use it. The parts of the store are subclasses, the store inherits them all."""
 
@@ -28,6 +42,7 @@ class SqlPart:
         self._connection = connection
         self._workspace = workspace
         self._book_ids: dict[str, int] = {}  # bounded by the number of books
+        self._wanted: tuple[WantedEvents, ...] | None = None  # bounded by the number of webhooks; None: to be read
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -45,6 +60,7 @@ class SqlPart:
                 yield self._connection
         except BaseException as error:
             self._book_ids.clear()  # a book that was new in this transaction is not there any more
+            self._wanted = None
             if isinstance(error, DBAPIError):
                 raise translated(error) from error
             raise

@@ -13,7 +13,8 @@ from sqlalchemy import Row, bindparam, func, insert, select, update
 from headrace.documents.document import document_id
 from headrace.documents.entry import GENESIS
 from headrace.storage.errors import BatchListed, KeyUsed, UnknownBatch
-from headrace.storage.sql import BLOB, QUEUED, SqlPart
+from headrace.storage.sql import BLOB, QUEUED
+from headrace.storage.sql_webhooks import SqlWebhooks
 from headrace.storage.tables import (
     batches,
     books,
@@ -117,7 +118,7 @@ class OpenBatch:
     again: bool = False
 
 
-class SqlAccept(SqlPart):
+class SqlAccept(SqlWebhooks):
     """Takes documents in. Everything here belongs into a transaction of the caller's, or is one of its own."""
 
     def accept(
@@ -290,8 +291,9 @@ class SqlAccept(SqlPart):
         )
 
     def tell(self, rows: Sequence[tuple[float, str, str, int, str | None, str]]) -> None:
-        """Writes events: at, kind, client, batch, document, data as JSON."""
+        """Writes events: at, kind, client, batch, document, data as JSON; and what webhooks are told of them."""
         self._fast_insert(events, _EVENT, rows)
+        self._tell_webhooks(rows)
 
     def tell_one(
         self, kind: str, client: str, batch_id: int, document: str | None = None, data: dict[str, Any] | None = None

@@ -11,6 +11,8 @@ books ──< batches ──< documents ──1 entries        one entry for eac
 books ──< first_seen                               digest -> the first receipt with it
 
 For the service: idempotency_keys (client, key -> document), events (what happened, in order), drains (reports).
+
+webhooks ──< webhook_messages                      who is told of events, and what was not delivered yet
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The number of migrations; kept in the file's `user_version`, so that a current store opens without Alembic."""
 
 REVISION = f"{SCHEMA_VERSION:04d}"
@@ -246,6 +248,42 @@ drains = Table(
     Column("id", Integer, primary_key=True),
     Column("at", Float, nullable=False),
     Column("report", Text, nullable=False),
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("url", Text, nullable=False),
+    Column("kinds", Text, nullable=False),
+    Column("client", Text),
+    Column("secret", LargeBinary(32), nullable=False),
+    Column("description", Text, nullable=False),
+    Column("made_at", Float, nullable=False),
+    Column("removed", Boolean, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+webhook_messages = Table(
+    "webhook_messages",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("webhook_id", ForeignKey("webhooks.id"), nullable=False),
+    Column("message_id", String(40), nullable=False),
+    Column("kind", String(30), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("made_at", Float, nullable=False),
+    Column("state", Integer, nullable=False),  # 0 waits, 1 delivered, 2 given up
+    Column("tries", Integer, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("ends_at", Float, nullable=False),
+    Column("last_at", Float),
+    Column("last_status", Integer),
+    Column("last_error", Text),
+    Index("webhook_messages_in_order", "webhook_id", "number"),
+    Index("webhook_messages_due", "webhook_id", "due_at", sqlite_where=text("state = 0")),
+    Index("webhook_messages_ended", "webhook_id", "number", sqlite_where=text("state > 0")),
+    sqlite_autoincrement=True,
 )
 
 
