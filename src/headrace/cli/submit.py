@@ -60,7 +60,7 @@ def submit(
         typer.Option(
             "--patience",
             metavar="DURATION",
-            help="How long one document may be refused before the command ends. A service that is gone gets 15 s or so.",
+            help="How long one document may be refused before the command ends. A lost service gets about 15 s.",
             rich_help_panel=BATCH,
         ),
     ] = "10min",
