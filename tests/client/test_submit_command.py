@@ -165,6 +165,17 @@ def test_after_a_signal_the_same_command_goes_on(service: ServiceProcess, folder
         assert [result.name for result in client.results(batch.batch_id)] == SORTED
 
 
+def test_json_logs_are_one_object_a_line_with_the_summary_last(service: ServiceProcess, folder: Path) -> None:
+    (folder / "scans" / "2.png").write_bytes(b"")
+    ran = submit(folder, service.url, "scans", "--follow", "--json-logs")
+    told = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert told[0]["event"] == "note"
+    summary = told[-1]
+    assert summary["event"] == "summary"
+    assert (summary["given"], summary["sent"], summary["refused"], summary["results"]) == (12, 11, 1, 11)
+    assert summary["not_taken"][0].startswith("scans/2.png empty-file")
+
+
 def test_the_api_key_has_no_option() -> None:
     ran = subprocess.run(command("--help"), capture_output=True, text=True, timeout=60, env=environment())
     assert "HEADRACE_API_KEY" in ran.stdout

@@ -11,6 +11,7 @@ from headrace.documents.errors import CorruptDocument, EmptyFile, PayloadTooLarg
 from headrace.documents.status import DocumentState
 from headrace.flow import Admitted, Closed, Full, Rate, Refusal, Shed
 from headrace.ledger import verify
+from headrace.service.intake import ROOM
 from headrace.service.reception import (
     BatchClosed,
     DigestMismatch,
@@ -357,5 +358,30 @@ def test_the_drain_rate_is_known_before_the_room_is_used_up(tmp_path: Path) -> N
             rate = reception.capacity().drain_rate_per_s
             assert rate is not None
             assert rate > 1
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_that_waits_for_room_goes_on_with_the_first_entry_that_makes_some(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        limits = ServiceLimits(min_free_bytes=0, documents=16)
+        async with serving(tmp_path, limits) as reception:
+            permits = []
+            while isinstance(decision := reception.decide(Submission("", BATCH)), Admitted):
+                permits.append(decision.permit)
+            assert isinstance(decision, Shed)
+            waits = asyncio.create_task(reception.admit(Submission("", BATCH), DEADLINE_S))
+            await asyncio.sleep(0)
+            for permit in permits:
+                permit.ignore()
+            await asyncio.sleep(0)
+            assert not waits.done()
+            reception._bell.ring(ROOM)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert waits.done()  # at once, not when the next look was due
+            admitted = await waits
+            assert isinstance(admitted, Admitted)
+            admitted.permit.ignore()
 
     asyncio.run(scenario())

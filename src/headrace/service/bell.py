@@ -26,6 +26,17 @@ class Bell:
         for name in list(self._listening):
             self.ring(name)
 
+    async def next_ring(self, name: Hashable, deadline_s: float) -> bool:
+        """Waits until the bell rings for this name; False when it did not by the deadline."""
+        looked = False
+
+        async def rang() -> bool:
+            nonlocal looked
+            before, looked = looked, True
+            return before
+
+        return await self.until(name, rang, deadline_s)
+
     async def until(self, name: Hashable, is_so: Callable[[], Awaitable[bool | None]], deadline_s: float) -> bool:
         """Waits until something is so, looking at once and whenever the bell rings.
 

@@ -139,7 +139,7 @@ class Intake:
             if wait_s:
                 await asyncio.sleep(min(wait_s, left_s))
             else:
-                await self._bell.until(ROOM, _never, min(1.0, left_s))
+                await self._bell.next_ring(ROOM, min(1.0, left_s))
 
     def _refusal(self, submission: Submission) -> Refusal | None:
         if self._spool.full:
@@ -331,10 +331,6 @@ class Intake:
             elif not self._store.knows_bytes(one.sha256):
                 self._blobs.delete(one.sha256)
         return [None] * len(spooled)
-
-
-async def _never() -> bool | None:
-    return False
 
 
 def _look(future: asyncio.Future[Any]) -> None:
