@@ -7,7 +7,8 @@
     write+fsync    the same, and a thread writes, syncs and renames each body: durable, without any database
     headrace       `headrace serve` with the null engine: hashed, synced, a row in the store, and then 202; behind it the
                    documents are worked on and committed meanwhile, on the same cores
-    disk           no HTTP: files of 100 KB written and synced one after the other; and from 8 threads
+    disk           no HTTP: files of 100 KB written and synced one after the other; from 8 threads; and appended to one
+                   log that is synced once for as many as there are connections, which is the best that groups can do
 
 The load is a closed loop from separate processes. Every round measures all of them, in another order; the ratios are those
 of one round, and medians of rounds are printed. headrace's limit is set so high that nothing is refused; a refusal or
@@ -32,7 +33,7 @@ import psutil
 from serving import HERE, Load, Server, get, headrace, load_average, quantile, twin
 
 SERVERS = ("bare", "write+fsync", "headrace")
-DISKS = ("disk", "disk, 8 threads")
+DISKS = ("disk, a file each", "disk, a file each, 8 threads", "disk, one log")
 
 
 def server_of(name: str, folder: Path, options: argparse.Namespace) -> Server:
@@ -111,6 +112,24 @@ def disk(folder: Path, options: argparse.Namespace, threads: int) -> dict[str, A
     }  # fmt: skip
 
 
+def log(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """One file, appended to in groups, each synced; as many as fit into half of the time."""
+    folder.mkdir(parents=True)
+    body = random.Random(1).randbytes(options.bytes)
+    took = []
+    began = time.monotonic()
+    with open(folder / "log", "wb", buffering=0) as file:
+        while (group_began := time.monotonic()) < began + options.seconds / 2:
+            for _ in range(options.connections):
+                file.write(body)
+            os.fdatasync(file.fileno())
+            took.append(time.monotonic() - group_began)
+    return {
+        "per_s": len(took) * options.connections / sum(took), "p50_ms": quantile(took, 0.5) * 1000,
+        "p99_ms": quantile(took, 0.99) * 1000, "cpu_ms": 0.0,
+    }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
@@ -131,7 +150,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
                 folder = Path(scratch) / "data"
                 if name in DISKS:
-                    row = disk(folder, options, 8 if "8" in name else 1)
+                    row = log(folder, options) if "log" in name else disk(folder, options, 8 if "8" in name else 1)
                 else:
                     row = accepts(name, folder, options, number + 1)
             rows[name].append(row)
