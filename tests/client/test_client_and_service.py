@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import signal
 import threading
 import time
@@ -52,6 +53,12 @@ def test_a_document_is_handed_in_waited_for_and_read(client: Client, tmp_path: P
     assert ended.etag
     assert client.receipt(document.document_id) == ended.receipt != None  # noqa: E711  # both, in one look
     assert client.wait(ended) is ended
+
+
+def test_your_own_id_of_a_document_is_kept_whatever_it_looks_like(client: Client) -> None:
+    (upload,) = fresh(1)
+    document = client.submit(Upload(upload.content, "hr_2026.png", external_id="hr_2026/17 & Söhne"))
+    assert client.document(document.document_id).fields["external_id"] == "hr_2026/17 & Söhne"
 
 
 def test_the_service_can_be_asked_to_wait(client: Client) -> None:
@@ -225,6 +232,16 @@ def test_keys_are_read_from_the_environment_and_a_wrong_one_is_said_to_be_wrong(
         monkeypatch.delenv("HEADRACE_API_KEY")
         with Client(service.url) as client, pytest.raises(NotAllowed):
             client.submit(fresh(1)[0])
+
+
+def test_ctrl_c_ends_a_call_leaves_nothing_open_and_the_client_can_go_on(client: Client) -> None:
+    batch = client.open_batch()
+    interrupting = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(client.results(batch.batch_id))
+    interrupting.join()
+    assert client.close_batch(batch.batch_id).accepted == 0
 
 
 def test_the_client_without_asyncio_says_what_to_do_inside_of_it(service: ServiceProcess) -> None:
