@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from paper import png
+from drawn_paper import png
 from service_process import ServiceProcess, Wire, until
 
 from headrace.client import (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from paper import png
+from drawn_paper import png
 from service_process import ServiceProcess, until
 
 from headrace.cli.exit_codes import ExitCode
