@@ -36,7 +36,11 @@ def play(
     async def whole() -> tuple[T, float]:
         async with AsyncClient("http://service", transport=service, rng=random.Random(1), **options) as client:
             began = asyncio.get_running_loop().time()
-            told = await scene(client)
+            try:
+                told = await scene(client)
+            finally:
+                held = [lane.permits.statistics().held for lane in client._lanes or ()]
+                assert held in ([], [0, 0]), "a permit was kept"
             return told, asyncio.get_running_loop().time() - began
 
     told = run_virtual(whole())
@@ -190,7 +194,7 @@ def test_an_answer_of_something_in_between_is_an_error_with_its_status_not_a_cra
 
 def test_a_batch_has_its_documents_in_the_order_given_whatever_happens_to_each() -> None:
     service = ScriptedService()
-    service.next(busy(2), well, cut_after, well, cut_before, slowly(well, 5))
+    service.next(busy(2), slowly(well, 9), cut_after, slowly(well, 7), cut_before, slowly(well, 5))
     verdicts: list[Verdict] = []
     told, _ = play(service, lambda client: client.submit_many(uploads(20), key="b", on_verdict=verdicts.append))
     assert (told.given, told.sent, told.refused) == (20, 20, 0)
@@ -273,13 +277,63 @@ def test_an_interrupted_batch_goes_on_and_sends_nothing_twice(in_order: bool) ->
     assert told.batch.replayed
 
 
-def test_a_batch_goes_on_after_files_came_and_went() -> None:
+def test_a_batch_goes_on_after_files_came_and_went_and_in_any_order() -> None:
     service = ScriptedService()
-    play(service, lambda client: client.submit_many(uploads(30), key="b"))
+    play(service, lambda client: client.submit_many(uploads(3000), key="b"))
     service.batches[1].state = "open"
-    given = [*uploads(3, start=100), *uploads(20, start=10)]
+    given = [*uploads(3, start=9000), *reversed(uploads(200, start=2500))]
     told, _ = play(service, lambda client: client.submit_many(given, key="b"))
-    assert (told.known, told.sent) == (20, 3)
+    assert (told.known, told.sent) == (200, 3)
+
+
+def test_two_documents_with_the_same_name_and_bytes_are_told_apart_by_their_ids() -> None:
+    service = ScriptedService()
+    twins = [Upload(b"same", "same.png", external_id=str(n)) for n in range(3)]
+    play(service, lambda client: client.submit_many(twins[:2], key="b"))
+    service.batches[1].state = "open"
+    told, _ = play(service, lambda client: client.submit_many(twins, key="b"))
+    assert (told.known, told.sent) == (2, 1)
+    assert len(service.keys) == 3
+
+
+def test_who_gets_his_turn_while_all_are_asked_to_wait_gives_it_back_and_waits() -> None:
+    service = ScriptedService()
+    # Half of them go after the first "later"; the first of those is told "later" while the others wait for their turn.
+    service.next(*[slowly(busy(5), 0.1)] * 8, busy(30), *[slowly(well, 1)] * 3)
+
+    async def scene(client: AsyncClient) -> None:
+        await client.submit_many(uploads(8), in_order=False)
+
+    play(service, scene, in_flight=8)
+    at = [moment for moment, method, path in service.asked if method == "POST" and path.endswith("documents")]
+    assert [moment for moment in at[12:] if moment < 35] == []
+
+
+def test_a_service_that_goes_away_counts_once_for_all_that_was_under_way() -> None:
+    service = ScriptedService()
+    service.next(*[slowly(cut_before, 0.5)] * 8)
+
+    async def scene(client: AsyncClient) -> int:
+        return (await client.submit_many(uploads(8), in_order=False)).sent
+
+    sent, _ = play(service, scene, in_flight=8, policy=RetryPolicy(attempts=3))
+    assert sent == 8
+
+
+def test_what_ends_a_batch_ends_what_is_under_way_at_once() -> None:
+    service = ScriptedService()
+    service.next(says(403, "forbidden"), *[slowly(well, 200)] * 7)
+    began: list[float] = []
+
+    async def scene(client: AsyncClient) -> None:
+        with pytest.raises(NotAllowed):
+            await client.submit_many(uploads(8), in_order=False)
+        began.append(asyncio.get_running_loop().time())
+
+    play(service, scene, in_flight=8)
+    assert began[0] < 1
+    assert service.now == 0
+    assert service.batches[1].state == "open"
 
 
 def test_the_same_batch_again_sends_nothing_and_a_new_document_for_a_closed_one_is_a_conflict() -> None:
@@ -338,7 +392,7 @@ async def positions(client: AsyncClient, **options: Any) -> list[int]:
 def test_results_come_once_and_in_order_over_streams_that_break_in_the_middle_of_a_line() -> None:
     service = ScriptedService()
     play(service, lambda client: client.submit_many(uploads(20), key="b"))
-    service.next_streams(3, 0, 7, 0, "cleanly", 2)
+    service.next_streams(3, 0, 7, 0, "cleanly", 2, "again")
     told, _ = play(service, positions)
     assert told == list(range(1, 21))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import signal
 import threading
 import time
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from paper import png
+from drawn_paper import png
 from service_process import ServiceProcess, Wire, until
 
 from headrace.client import (
@@ -52,6 +53,12 @@ def test_a_document_is_handed_in_waited_for_and_read(client: Client, tmp_path: P
     assert ended.etag
     assert client.receipt(document.document_id) == ended.receipt != None  # noqa: E711  # both, in one look
     assert client.wait(ended) is ended
+
+
+def test_your_own_id_of_a_document_is_kept_whatever_it_looks_like(client: Client) -> None:
+    (upload,) = fresh(1)
+    document = client.submit(Upload(upload.content, "hr_2026.png", external_id="hr_2026/17 & Söhne"))
+    assert client.document(document.document_id).fields["external_id"] == "hr_2026/17 & Söhne"
 
 
 def test_the_service_can_be_asked_to_wait(client: Client) -> None:
@@ -102,7 +109,7 @@ def test_many_at_once_are_one_batch_with_each_exactly_once(client: Client) -> No
 def test_an_interrupted_batch_goes_on_and_what_is_there_is_not_sent_again(
     service: ServiceProcess, in_order: bool
 ) -> None:
-    given, key = fresh(40), f"interrupted {in_order}"
+    given, key = fresh(60), f"interrupted {in_order}"
 
     async def interrupted() -> None:
         taken = asyncio.Event()
@@ -125,11 +132,11 @@ def test_an_interrupted_batch_goes_on_and_what_is_there_is_not_sent_again(
         had = client.open_batch(key=key)
         assert had.replayed
         assert had.state == "open"
-        assert 12 <= had.accepted < 40
+        assert 12 <= had.accepted < 60
         submitted = client.submit_many(given, key=key, in_order=in_order)
         # One may have been accepted after we looked, when its answer was cut off.
         assert submitted.known >= had.accepted
-        assert submitted.known + submitted.sent == 40
+        assert submitted.known + submitted.sent == 60
         names = [result.name for result in client.results(had.batch_id)]
         assert sorted(names) == sorted(upload.name for upload in given)
         assert names == [upload.name for upload in given] or not in_order
@@ -225,6 +232,16 @@ def test_keys_are_read_from_the_environment_and_a_wrong_one_is_said_to_be_wrong(
         monkeypatch.delenv("HEADRACE_API_KEY")
         with Client(service.url) as client, pytest.raises(NotAllowed):
             client.submit(fresh(1)[0])
+
+
+def test_ctrl_c_ends_a_call_leaves_nothing_open_and_the_client_can_go_on(client: Client) -> None:
+    batch = client.open_batch()
+    interrupting = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(client.results(batch.batch_id))
+    interrupting.join()
+    assert client.close_batch(batch.batch_id).accepted == 0
 
 
 def test_the_client_without_asyncio_says_what_to_do_inside_of_it(service: ServiceProcess) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from paper import png
+from drawn_paper import png
 from service_process import ServiceProcess
 
 from headrace import client

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from paper import png
+from drawn_paper import png
 from prometheus_client.parser import text_string_to_metric_families
 from service_process import ServiceProcess
 

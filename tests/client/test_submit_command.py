@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from paper import png
+from drawn_paper import png
 from service_process import ServiceProcess, until
 
 from headrace.cli.exit_codes import ExitCode
@@ -163,6 +163,17 @@ def test_after_a_signal_the_same_command_goes_on(service: ServiceProcess, folder
         assert "12 documents = 7 sent" in ran.stderr
         assert "5 there already" in ran.stderr
         assert [result.name for result in client.results(batch.batch_id)] == SORTED
+
+
+def test_json_logs_are_one_object_a_line_with_the_summary_last(service: ServiceProcess, folder: Path) -> None:
+    (folder / "scans" / "2.png").write_bytes(b"")
+    ran = submit(folder, service.url, "scans", "--follow", "--json-logs")
+    told = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert told[0]["event"] == "note"
+    summary = told[-1]
+    assert summary["event"] == "summary"
+    assert (summary["given"], summary["sent"], summary["refused"], summary["results"]) == (12, 11, 1, 11)
+    assert summary["not_taken"][0].startswith("scans/2.png empty-file")
 
 
 def test_the_api_key_has_no_option() -> None:

@@ -424,8 +424,12 @@ async def _scenario(schedule: Schedule) -> None:
         senders, receivers = intake._senders.waiting, intake._receivers.waiting
         if any(waiter.done() for line in (senders, receivers) for waiter, _ in line):
             return
-        assert not receivers or depth == intake._claimed, f"a receiver sleeps beside an item: {intake.statistics()}"
-        if senders and held < intake._limit and taken < intake._capacity:
+        kept = intake._claimed + intake.receivers_stepping  # who steps back looks again in this turn
+        assert not receivers or depth <= kept, f"a receiver sleeps beside an item: {intake.statistics()}"
+        stepping = intake.senders_stepping
+        if stepping and intake._rate.limited and intake.tokens(intake._now()) < 1 + stepping:
+            return
+        if senders and held + stepping < intake._limit and taken + stepping < intake._capacity:
             timer, now = intake._timer, intake._now()
             # Of what is due at one instant nobody comes first: the timer that wakes them may be the next to run.
             woken = timer is not None and (intake.tokens(now) < 1 - 1e-6 or timer.when() <= now + 1e-6)

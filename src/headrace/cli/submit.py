@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import json
 import math
 import signal
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -59,7 +60,7 @@ def submit(
         typer.Option(
             "--patience",
             metavar="DURATION",
-            help="How long one document may be refused or unanswered before the command ends.",
+            help="How long one document may be refused before the command ends. A lost service gets about 15 s.",
             rich_help_panel=BATCH,
         ),
     ] = "10min",
@@ -122,7 +123,7 @@ def submit(
         display=_display(quiet=quiet, no_progress=no_progress, json_logs=json_logs, prints=follow and output == "-"),
         countable="-" not in sources,
     )
-    return _told(asyncio.run(_until_signal(job)), quiet=quiet, follow=follow)
+    return _told(asyncio.run(_until_signal(job)), quiet=quiet, json_logs=json_logs, follow=follow)
 
 
 async def _until_signal(job: Job) -> Ended:
@@ -147,9 +148,11 @@ async def _until_signal(job: Job) -> Ended:
     return job.ended
 
 
-def _told(ended: Ended, *, quiet: bool, follow: bool) -> int:
+def _told(ended: Ended, *, quiet: bool, json_logs: bool, follow: bool) -> int:
     """Says how it ended, and gives the exit code."""
-    for line in ended.lines() if not quiet else ():
+    if json_logs and not quiet:
+        typer.echo(json.dumps(ended.as_dict()), err=True)
+    for line in ended.lines() if not (quiet or json_logs) else ():
         typer.echo(f"headrace: {line}", err=True)
     for line in ended.errors():
         typer.echo(f"headrace: {line}", err=True)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import IO
 
 from headrace.cli.exit_codes import ExitCode
@@ -72,6 +72,11 @@ class Ended:
         if tally.follows:
             lines.append(f"{counted(tally.results, 'result')}, {tally.failed:,} failed")
         return lines
+
+    def as_dict(self) -> dict[str, object]:
+        """The summary for programs."""
+        told: dict[str, object] = {"event": "summary", "batch_id": self.batch_id or None, "results_at": self.address}
+        return told | asdict(self.tally) | {"elapsed_s": round(self.elapsed_s, 3), "not_taken": self.refused}
 
     def errors(self) -> list[str]:
         """What went wrong as a whole, and what to do."""

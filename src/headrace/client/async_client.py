@@ -6,7 +6,7 @@ import os
 import random
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -26,7 +26,6 @@ from headrace.flow import RetryBudget, RetryPolicy
 ClassName = Literal["interactive", "batch", "background"]
 KEY_VARIABLE = "HEADRACE_API_KEY"
 
-_LEAST_SPAN = 1024
 _QUESTIONS = 4
 _WINDOW = 4  # documents given and not yet decided, for each that may be in flight
 
@@ -224,8 +223,12 @@ class AsyncClient:
             return await self._send(path, service_class, {}, 0, deadline_s, prepared, document_key)
 
         window = _WINDOW * self._in_flight
-        async with aclosing(self._taken(batch, deadline_s)) as results:
-            known = Known(results, max(_LEAST_SPAN, 4 * window)) if batch.replayed and batch.accepted else None
+        with ExitStack() as stack:
+            known = None
+            if batch.accepted:
+                known = stack.enter_context(Known())
+                async with aclosing(self._taken(batch, deadline_s)) as results:
+                    await known.learn(results)
             await Sending(send, key=key, window=window, in_order=in_order, known=known, tell=tell).run(uploads)
         closed = await self.close_batch(batch.batch_id, deadline_s=deadline_s)
         submitted.batch = replace(closed, replayed=batch.replayed)
@@ -326,8 +329,6 @@ class AsyncClient:
 
     async def _taken(self, batch: Batch, deadline_s: float | None) -> AsyncGenerator[Result, None]:
         """The results of all documents that a batch had when it was opened; waits for those that are being read."""
-        if not batch.accepted:
-            return
         async with aclosing(self.results(batch.batch_id, deadline_s=deadline_s or self._deadline_s)) as results:
             async for result in results:
                 yield result

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sqlite3
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
 from headrace.client.answers import Batch, Document, Result
 from headrace.client.errors import Problem, Rejected
@@ -74,43 +77,44 @@ class Submitted:
 
 
 class Known:
-    """What an interrupted batch has already, read beside the documents that are given again.
+    """What an interrupted batch has already: by name and bytes, in a temporary file, so that memory does not grow.
 
-    Both come in nearly the same order, since no document was sent while one `span` before it was still under way. So
-    it takes no list of all: a document is looked for among the next `span`, and what nobody asked for in twice as many
-    (it is not given any more) is forgotten.
-
-    Args:
-        results: the results of the batch, of all documents that it has.
-        span: how far apart the two orders may be.
+    A context manager; its end removes the file.
     """
 
-    def __init__(self, results: AsyncIterator[Result], span: int) -> None:
-        self._results: AsyncIterator[Result] | None = results
-        self._span = span
-        self._asked = 0
-        self._ahead: dict[tuple[str, str], tuple[Result, int]] = {}
+    def __init__(self) -> None:
+        # "" is SQLite's name for a file of its own that nobody else sees, and that is gone when it is closed.
+        self._database = sqlite3.connect("", isolation_level=None)
+        for statement in (
+            "PRAGMA journal_mode=OFF",
+            "PRAGMA synchronous=OFF",
+            "CREATE TABLE known (name, sha256, document_id, position)",
+            "CREATE INDEX known_by_bytes ON known (sha256, name)",
+        ):
+            self._database.execute(statement).fetchall()
 
-    async def find(self, name: str, sha256: str) -> Result | None:
-        """The result of the document with this name and these bytes; None when the batch has none, or had it taken."""
-        self._asked += 1
-        wanted = (name, sha256)
-        self._forget()
-        while wanted not in self._ahead and self._results is not None and len(self._ahead) < self._span:
-            result = await anext(self._results, None)
-            if result is None:
-                self._results = None
-            else:
-                self._ahead[result.name, result.sha256] = (result, self._asked)
-        found = self._ahead.pop(wanted, None)
-        return found[0] if found else None
+    def __enter__(self) -> Self:
+        return self
 
-    def _forget(self) -> None:
-        while self._ahead:
-            oldest, (_, asked) = next(iter(self._ahead.items()))
-            if self._asked - asked <= 2 * self._span:
-                return
-            del self._ahead[oldest]
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+    async def learn(self, results: AsyncIterator[Result]) -> None:
+        """Takes down all results."""
+        async for result in results:
+            row = (result.name, result.sha256, result.document_id, result.position)
+            self._database.execute("INSERT INTO known VALUES (?, ?, ?, ?)", row)
+
+    def take(self, name: str, sha256: str) -> tuple[str, int] | None:
+        """Id and position of a document with this name and these bytes, each once; None when there is none (left)."""
+        look = "SELECT rowid, document_id, position FROM known WHERE (sha256, name) = (?, ?) ORDER BY position LIMIT 1"
+        found = self._database.execute(look, (sha256, name)).fetchone()
+        if found is None:
+            return None
+        self._database.execute("DELETE FROM known WHERE rowid = ?", found[:1])
+        return str(found[1]), int(found[2])
 
 
 class Sending:
@@ -173,9 +177,8 @@ class Sending:
         except OSError as error:
             return _decided(Verdict(index, upload.shown_name, 0, problem=_unreadable(error)))
         if self._known is not None:
-            result = await self._known.find(prepared.name, prepared.sha256)
-            if result is not None:
-                place = (result.document_id, result.position)
+            place = self._known.take(prepared.name, prepared.sha256)
+            if place is not None:
                 return _decided(Verdict(index, prepared.name, prepared.size_bytes, *place, known=True))
         return asyncio.create_task(self._one(index, prepared))
 

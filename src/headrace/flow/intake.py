@@ -18,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from headrace.flow.clock import Clock, LoopClock
@@ -28,6 +29,7 @@ from headrace.flow.intake_counts import IntakeCounts
 from headrace.flow.intake_statistics import IntakeStatistics, statistics_of
 from headrace.flow.permits import Ending
 from headrace.flow.rate import Rate
+from headrace.flow.waiters import Waiter
 from headrace.flow.work import Batch, Lane, Work
 
 T = TypeVar("T")
@@ -150,7 +152,7 @@ class Intake(IntakeCounts[T]):
         if len(buffer) <= self.promised:
             await self.claim()
             self._claimed -= 1
-        count = min(max_items, len(buffer) - self._claimed)
+        count = max(1, min(max_items, len(buffer) - self._claimed - self.receivers_stepping))
         batch: Batch[T] = Batch()
         if count == len(buffer):
             batch.item = list(buffer)
@@ -239,12 +241,16 @@ class Intake(IntakeCounts[T]):
             self._meter_on()
         if deadline_s is not None:
             self._refuse_if_too_late(item, deadline_s)
-        waiter = self._senders.join(None, deadline_s)
-        self.mark = -math.inf
-        if self._capacity < self._limit:
-            self.promised = math.inf
-        if self._rate.limited and self._timer is None and self.held < self._limit:
-            self._arm()
+        if deadline_s is None and (self._claimed or self.receivers_stepping) and not self._senders_waiting:
+            if await self._step_back():
+                self._fill(item)
+                return
+            if self._closed:
+                raise Closed("this intake was closed", item=item)
+            waiter = self._senders.join_early(None)
+            self._serve()  # what was kept for it may be enough for one before it
+        else:
+            waiter = self._line_up(deadline_s)
         try:
             refusal = await waiter
         except asyncio.CancelledError:
@@ -255,6 +261,15 @@ class Intake(IntakeCounts[T]):
             self._serve()
             raise with_item(refusal(), item)
         self._fill(item)
+
+    def _line_up(self, deadline_s: float | None) -> Waiter:
+        waiter = self._senders.join(None, deadline_s)
+        self.mark = -math.inf
+        if self._capacity < self._limit:
+            self.promised = math.inf
+        if self._rate.limited and self._timer is None and self.held < self._limit:
+            self._arm()
+        return waiter
 
     def _fill(self, item: T) -> None:
         """Puts an item in the place that was taken for it."""
@@ -286,7 +301,15 @@ class Intake(IntakeCounts[T]):
             return
         if self._closed and not self.buffer:
             raise Ended
-        waiter = self._receivers.join(None)
+        if self.senders_stepping and not self._receivers_waiting:
+            if await self._step_back_for_item():
+                return
+            if self._closed and not self.buffer:
+                raise Ended
+            waiter = self._receivers.join_early(None)
+            self._receivers.advance()
+        else:
+            waiter = self._receivers.join(None)
         self._count()
         try:
             refusal = await waiter
@@ -316,6 +339,42 @@ class Intake(IntakeCounts[T]):
             self._receivers.refuse_all(Ended)
         return self._now() if self._observe is not None else 0.0
 
+    # Stepping back
+
+    @types.coroutine
+    def _step_back(self) -> Generator[None, None, bool]:
+        """Lets receivers run before a sender looks again: True when it may fill a place, else it lines up early."""
+        self.senders_stepping += 1
+        back = False
+        try:
+            yield
+            back = True
+        finally:
+            self.senders_stepping -= 1
+            if not back:
+                self._serve()
+        # Those who wait, and those who still step back, came later; but for one who is in line early.
+        took = not self._senders.someone_is_early() and self._take_beside(0)
+        if took and self._senders_waiting:
+            self._serve()  # the head may wait for a token now
+        return took
+
+    @types.coroutine
+    def _step_back_for_item(self) -> Generator[None, None, bool]:
+        """Lets senders run before a receiver looks again: True when it has claimed an item."""
+        self.receivers_stepping += 1
+        self._promise()
+        back = False
+        try:
+            yield
+            back = True
+        finally:
+            self.receivers_stepping -= 1
+            if not back:
+                self._receivers.advance()
+                self._promise()
+        return not self._receivers.someone_is_early() and self._claim_beside(0)
+
     # Time
 
     def _arm(self) -> None:
@@ -327,7 +386,7 @@ class Intake(IntakeCounts[T]):
             self._timer = self._loop.call_later(wait_s, self._serve)
 
     def _refuse_if_too_late(self, item: T, deadline_s: float) -> None:
-        now, ahead = self._now(), len(self._senders) + 1
+        now, ahead = self._now(), len(self._senders) + self.senders_stepping + 1
         expected_s = self.measured(now).time_for_s(ahead - max(0, self._limit - self.held), now) or 0.0
         if self._rate.limited:
             self._count()

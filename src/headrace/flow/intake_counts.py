@@ -47,6 +47,9 @@ class IntakeCounts(Generic[T]):
         self._lost = 0  # ignored and dropped
         self._reserved = 0  # granted to senders that have not run yet; part of what came
         self._claimed = 0  # items promised to receivers that have not run yet
+        # Who would have to wait, and knows that the other side is about to run, steps back for one turn of the loop
+        # before it lines up. What comes free meanwhile is kept for these: senders, and receivers.
+        self.senders_stepping = self.receivers_stepping = 0
         self._senders: WaitLine[None] = WaitLine(self._take, self._give_back)
         self._receivers: WaitLine[None] = WaitLine(self._claim, self._unclaim)
         self._senders_waiting = self._senders.waiting
@@ -100,13 +103,19 @@ class IntakeCounts(Generic[T]):
 
     def _take(self, _: None) -> bool:
         """Takes a token, a permit and a place together, or nothing."""
+        return self._take_beside(self.senders_stepping)
+
+    def _take_beside(self, kept: int) -> bool:
+        """The same, with enough left for as many as are `kept`."""
         self._count()
-        if self._came - self.done - self._lost >= self._limit or self._closed:
+        if self._came - self.done - self._lost + kept >= self._limit or self._closed:
             return False
-        if len(self.buffer) + self._reserved >= self._capacity:
+        if len(self.buffer) + self._reserved + kept >= self._capacity:
             return False
-        if self._rate.limited and not self._rate.take(self._now()):
-            return False
+        if self._rate.limited:
+            now = self._now()
+            if (kept and self._rate.whole(now) <= kept) or not self._rate.take(now):
+                return False
         self._came += 1
         self._reserved += 1
         return True
@@ -117,7 +126,10 @@ class IntakeCounts(Generic[T]):
         self._reserved -= 1
 
     def _claim(self, _: None) -> bool:
-        if len(self.buffer) <= self._claimed:
+        return self._claim_beside(self.receivers_stepping)
+
+    def _claim_beside(self, kept: int) -> bool:
+        if len(self.buffer) <= self._claimed + kept:
             return False
         self._claimed += 1
         self.promised = math.inf
@@ -137,6 +149,7 @@ class IntakeCounts(Generic[T]):
         free = min(self._limit - self.held, self._capacity - len(self.buffer) - self._reserved)
         if self._rate.limited:
             free = min(free, self._rate.whole(self._now()))
+        free -= self.senders_stepping
         if free > 0:
             self._free = self._granted = free
             if not self._turn_ends:
@@ -164,4 +177,4 @@ class IntakeCounts(Generic[T]):
     def _promise(self) -> None:
         room_matters = self._senders_waiting and self._capacity < self._limit
         slow = self._closed or room_matters or self._observe is not None
-        self.promised = math.inf if slow else self._claimed
+        self.promised = math.inf if slow else self._claimed + self.receivers_stepping

@@ -21,7 +21,7 @@ from typing import Any
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
 from headrace.documents.errors import WORKER_LOST, DocumentFailure
-from headrace.documents.status import DocumentState
+from headrace.documents.status import DocumentState, EntryKind
 from headrace.execution import Failure, PoolClosed, WorkerPool
 from headrace.execution.process import End
 from headrace.flow import Closed, Permit
@@ -290,7 +290,7 @@ class Dispatcher:
             for held, entry in zip(group, committed.entries, strict=True):
                 line.ready.popleft()
                 line.gone(held)
-                self.outcomes["duplicate" if entry.duplicate_of else str(entry.state)] += 1
+                self.outcomes["duplicate" if entry.kind is EntryKind.DUPLICATE else str(entry.state)] += 1
                 held.permit.done()
             self._on_committed(committed)
             self._room.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ from headrace.service.request_headers import request_id, trace_of
 
 _LOG = logging.getLogger("headrace.service")
 _LINGER_BYTES, _LINGER_S = 1 << 22, 2.0
-_SECRETS_IN_QUERY = (b"api_key=", b"apikey=", b"access_token=", b"hr_")
+_SECRET_IN_QUERY = re.compile(rb"api_?key=|access_token=|hr_[0-9a-f]{8}_")  # what only looks like a name is one
 
 
 class Envelope:
@@ -70,7 +71,7 @@ class Envelope:
             body = Body(receive, headers, self._edge.limits.requests)
             exchange = Exchange(self._edge, scope, headers, body, trace, told)
             scope[EXCHANGE] = exchange
-            if any(word in scope["query_string"] for word in _SECRETS_IN_QUERY):
+            if _SECRET_IN_QUERY.search(scope["query_string"]):
                 raise Problem("malformed-request", "a key in an address ends up in logs: send it in a header")
             if _needs_key(scope):
                 exchange.principal()  # before any body is looked at; what the key is for is the route's to say

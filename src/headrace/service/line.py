@@ -37,10 +37,22 @@ class Held(Waiting):
         document, book: what, and where its entry goes.
         fence: of its last lease.
         cancelled_by: who asked for its end. Set in the database thread, in which entries are decided too.
+        on_way: whether it takes a place of its batch's share.
         draft, telemetry: its end; None until it is settled.
     """
 
-    __slots__ = ("batch", "book", "cancelled_by", "document", "draft", "fence", "permit", "stand", "telemetry")
+    __slots__ = (
+        "batch",
+        "book",
+        "cancelled_by",
+        "document",
+        "draft",
+        "fence",
+        "on_way",
+        "permit",
+        "stand",
+        "telemetry",
+    )
 
     def __init__(self, waits: Waits, permit: Permit, came_at: float, batch: BatchLine | None) -> None:
         super().__init__(ServiceClass(waits.service_class), waits.client, 1.0, came_at)
@@ -51,6 +63,7 @@ class Held(Waiting):
         self.permit = permit
         self.batch = batch
         self.stand = Stand.BEHIND
+        self.on_way = False
         self.draft: Draft | None = None
         self.telemetry = Telemetry()
 
@@ -161,8 +174,7 @@ class Line:
         if held.stand is Stand.WAITING:
             self._order.discard(held)
         elif held.stand is Stand.BEHIND and held.batch is not None:
-            held.batch.behind.remove(held)
-            held.batch.on_way += 1
+            held.batch.behind.remove(held)  # and takes no place: those before it need the places to get done
         held.stand, held.draft, held.telemetry = Stand.SETTLED, draft, telemetry
         if held.batch is None:
             self.ready.append(held)
@@ -179,19 +191,21 @@ class Line:
         batch = held.batch
         if batch is None:
             return
-        batch.on_way -= 1
+        batch.on_way -= held.on_way
         if held.draft is None:  # somebody else's: those behind it wait for it no more
             batch.order.remove(held)
             self._release(batch)
         if batch.order or batch.on_way:
             self._advance(batch)
-        else:
-            self._batches.pop(held.document.batch_id, None)
+        elif self._batches.get(held.document.batch_id) is batch:
+            del self._batches[held.document.batch_id]
 
     def _advance(self, batch: BatchLine) -> None:
         while batch.behind and batch.on_way < self.share:
             batch.on_way += 1
-            self._push(batch.behind.popleft())
+            held = batch.behind.popleft()
+            held.on_way = True
+            self._push(held)
 
     def _push(self, held: Held) -> None:
         held.stand = Stand.WAITING
