@@ -22,15 +22,23 @@ from service_support import (
 
 from headrace.documents.status import DocumentState
 from headrace.ledger import verify
-from headrace.service import reception as reception_module
-from headrace.service.reception import NotCancellable, NotFound, NotReplayable, ServiceLimits
+from headrace.service import house
+from headrace.service.reception import (
+    NoStorage,
+    NotCancellable,
+    NotFound,
+    NotReplayable,
+    Reception,
+    ServiceLimits,
+    Submission,
+)
 from headrace.storage.errors import LeaseLost, StorageFull
 from headrace.storage.sqlite import SqliteStore
 
 
 @pytest.fixture(autouse=True)
 def _faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reception_module, "worker_pool", faulty_pool)
+    monkeypatch.setattr(house, "worker_pool", faulty_pool)
 
 
 def uris(entries: list[Any]) -> list[str]:
@@ -239,8 +247,8 @@ def test_a_full_disk_refuses_and_recovers_by_itself(tmp_path: Path) -> None:
         async with serving(tmp_path / "room", limits) as reception:
             with pytest.raises(StorageFull):
                 await send(reception, jpeg(1))
-            refusal = reception.decide(reception_module.Submission("", INTERACTIVE))
-            assert isinstance(refusal, reception_module.NoStorage)
+            refusal = reception.decide(Submission("", INTERACTIVE))
+            assert isinstance(refusal, NoStorage)
             assert refusal.http_status == 503
             assert not reception.health().ready
             assert "storage is full" in reception.health().problems[0]
@@ -315,7 +323,7 @@ def test_a_document_that_somebody_else_has_holds_up_nobody_behind_it(tmp_path: P
 def test_a_stop_that_comes_while_it_opens_ends_it_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         settings = settings_for(tmp_path / "ws")
-        reception = reception_module.Reception(settings, bounds_for(settings))
+        reception = Reception(settings, bounds_for(settings))
         task = asyncio.create_task(reception.run())
         await asyncio.sleep(0)
         report = await reception.stop(DEADLINE_S)
