@@ -298,7 +298,9 @@ async def _until_end_or_signal(job: Job) -> tuple[signal.Signals | None, Excepti
             if not abandoned:
                 raise
         except ExceptionGroup as group:
-            error = _first(group)
+            first = first_error(group)
+            assert isinstance(first, Exception)  # as all of an ExceptionGroup are
+            error = first
             if isinstance(error, WorkerStartFailed) and not error.raised:  # what a factory raises is a bug of ours
                 raise WorkersUnavailable.because(error) from group
             if not isinstance(error, StorageFull | StoreError | OutputError):
@@ -320,10 +322,9 @@ async def _complete(job: Job) -> bool:
     )
 
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    """What went wrong first; the rest of the group was ended by it."""
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
+def first_error(error: BaseException) -> BaseException:
+    """What went wrong first; the rest of a group was ended by it."""
+    return first_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 @contextlib.contextmanager

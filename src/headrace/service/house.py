@@ -19,7 +19,7 @@ from headrace.flow import Admission, ClassBounds, Closed, DrainReport, Permit, S
 from headrace.flow.drain_rate import DrainRate
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.database import DatabaseThread
-from headrace.ingest.runtime import open_workspace, require_engine, worker_pool
+from headrace.ingest.runtime import first_error, open_workspace, require_engine, worker_pool
 from headrace.ingest.settings import RunSettings
 from headrace.ingest.worker_starts import WorkersUnavailable
 from headrace.ledger import Policy
@@ -139,7 +139,7 @@ class House:
                 await self._close_books()
             self._state = "stopped"
         except BaseException as error:
-            error = _first(error)
+            error = first_error(error)
             cancelled = isinstance(error, asyncio.CancelledError)
             self._state = "stopped" if cancelled else "broken"
             if isinstance(error, WorkerStartFailed) and not error.raised:
@@ -401,8 +401,3 @@ def _close_all(closed: Sequence[Blobs]) -> list[None]:
     for blobs in closed:
         blobs.arrivals.close()
     return [None] * len(closed)
-
-
-def _first(error: BaseException) -> BaseException:
-    """What went wrong first; the rest of a group was ended by it."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
