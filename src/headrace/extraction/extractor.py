@@ -31,7 +31,8 @@ from headrace.extraction.date_forms import FoundDate, find_dates
 from headrace.extraction.dates import ChosenDate, choose_date, choose_time
 from headrace.extraction.fields import alternatives, amount_field, plain_amount, source_of, text_field, trust
 from headrace.extraction.figures import Figure, convention_of, figures_of, numbers_of
-from headrace.extraction.line_items import Items, find_items, reconcile
+from headrace.extraction.item_sums import printed_sums, reconcile
+from headrace.extraction.line_items import find_items
 from headrace.extraction.origin import countries, language
 from headrace.extraction.payments import find_payments
 from headrace.extraction.rows import Row, rows_of
@@ -70,8 +71,8 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
     head_end = merchants.end_of_head(_money_rows(figures), len(rows))
     items = find_items(rows, figures, {d.row for d in dates}, whole_units=whole_units)
     totals = find_totals(figures, items.total, likely, whole_units=whole_units)
-    items = _reconciled(items, figures, totals)
     payable = totals.payable.value if totals.payable else None
+    items = reconcile(items, printed_sums(figures, payable, totals.gross))
     taxes = find_taxes(
         numbers, figures, totals.gross, subtotal=totals.subtotal, items_sum=items.total, whole_units=whole_units
     )
@@ -104,20 +105,12 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
         payments=find_payments(rows, figures, payable, totals.tendered),
         line_items=items.items,
     )
-    return fields.model_copy(update={"checks": check(fields, today=today)})
+    service = totals.service.value if totals.service else Decimal(0)
+    return fields.model_copy(update={"checks": check(fields, today=today, service=service)})
 
 
 def _money_rows(figures: Sequence[Figure]) -> list[int]:
     return sorted({f.row.index for f in figures if f.amount.marked and len(f.amount.number.groups) > 1})
-
-
-def _reconciled(items: Items, figures: Sequence[Figure], totals: Totals) -> Items:
-    """The items, checked against every printed sum that they can make: subtotal, net, total."""
-    if totals.payable is None:
-        return items
-    kinds = (Kind.SUBTOTAL, Kind.NET, Kind.GROSS, Kind.TOTAL, Kind.PAYABLE)
-    sums = {f.value for f in figures if f.kind in kinds and f.amount.marked and not f.tax_table and f.value > 0}
-    return reconcile(items, sums | {totals.payable.value} | ({totals.gross} if totals.gross is not None else set()))
 
 
 def _payable(totals: Totals) -> AmountField:
