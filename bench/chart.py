@@ -57,7 +57,7 @@ def _panel(panel: Panel, names: Sequence[str], across: str, ticks: Sequence[floa
     low, high = _range(values, panel.logarithmic)
 
     def place(x: float, y: float) -> tuple[float, float]:
-        share_x = math.log(x / ticks[0]) / math.log(ticks[-1] / ticks[0])
+        share_x = math.log(x / ticks[0]) / math.log(ticks[-1] / ticks[0]) if len(ticks) > 1 else 0.5
         y = max(y, low)
         share_y = math.log(y / low) / math.log(high / low) if panel.logarithmic else (y - low) / (high - low)
         return _LEFT + share_x * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - share_y * (_HEIGHT - _TOP - _BOTTOM)

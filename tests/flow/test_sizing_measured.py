@@ -16,6 +16,7 @@ from headrace.flow.sizing import (
     longest_wait,
     low_water,
     permits,
+    room,
     service_rate,
     workers_for,
     worst_case_held_bytes,
@@ -95,6 +96,29 @@ def test_what_a_ladder_can_promise_is_the_time_to_serve_all_it_holds() -> None:
     assert found.because == "(64 interactive + 255 batch + 1) / 8 per s = 40 s"
     with pytest.raises(ValueError, match="batch"):
         longest_wait({"batch": 0}, 8.0)
+
+
+@pytest.mark.parametrize(("rate_per_s", "delay_s"), [(5.0, 8.0), (50.0, 3.0), (4.0, 60.0)])
+def test_with_as_many_as_there_is_room_for_99_of_100_are_in_time(rate_per_s: float, delay_s: float) -> None:
+    """Two workers that are never idle, times that differ as much as they last; each round is a line by itself."""
+    rng, held = random.Random(7), room(rate_per_s, delay_s).value
+    late = 0
+    for _ in range(3_000):
+        free = [0.0, 0.0]
+        for _ in range(held):
+            first = free.index(min(free))
+            free[first] += rng.expovariate(rate_per_s / 2)
+        late += max(free) > delay_s
+    assert late / 3_000 < 0.02
+    assert held > 0.6 * rate_per_s * delay_s
+
+
+def test_room_without_variation_is_littles_law() -> None:
+    assert room(10, 30, variation=0).value == 300
+    assert room(0.1, 1).value == 1
+    assert room(5.4, 8).because == "8 s x 5.4 per s = 43.2, less 15 as times differ (p99) = 27"
+    with pytest.raises(ValueError, match="variation"):
+        room(1, 1, variation=-1.0)
 
 
 def test_a_gate_opens_again_after_a_quiet_time() -> None:

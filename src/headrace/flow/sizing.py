@@ -187,6 +187,33 @@ def capacity(arrival_per_s: float, delay_s: float, unit: str = "documents") -> D
     return Derived(value, unit, f"{readable_rate(arrival_per_s)} per s x {delay_s:g} s = {value}")
 
 
+def room(departure_per_s: float, delay_s: float, *, variation: float = 1.0, unit: str = "documents") -> Derived[int]:
+    """How many may be in flight so that 99 of 100 leave within `delay_s`, though no two take the same time.
+
+    In that time N = rate x delay leave on average, and one time in a hundred only N - 2.33 v sqrt(N): the departures of
+    workers that are never idle are a renewal process, whose variance is v^2 N. (Cox, 1962: "Renewal Theory", 3.3.)
+
+    Args:
+        departure_per_s: how many leave when more are waiting.
+        delay_s: what is promised.
+        variation: deviation / mean of the time that one takes a worker; 0 when all take the same.
+        unit: what is counted.
+
+    Raises:
+        ValueError: rate or delay is not above zero, or `variation` is negative or not finite.
+    """
+    _positive(departure_per_s=departure_per_s, delay_s=delay_s)
+    if not (math.isfinite(variation) and variation >= 0):
+        raise ValueError(f"variation must be finite and not negative, not {variation!r}")
+    mean = departure_per_s * delay_s
+    spread = 2.33 * variation * math.sqrt(mean)
+    value = max(1, math.floor(mean - spread))
+    told = f"{delay_s:g} s x {readable_rate(departure_per_s)} per s = {mean:.3g}"
+    if spread:
+        told += f", less {spread:.2g} as times differ (p99) = {value}"
+    return Derived(value, unit, told)
+
+
 def delay(in_flight: int, departure_per_s: float) -> Derived[float]:
     """How long the last of `in_flight` stays when they leave at `departure_per_s`: Little's law for the time.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.documents.text import Box
@@ -39,6 +40,18 @@ class PageImage:
     warnings: tuple[str, ...] = ()
 
 
+class Effort(StrEnum):
+    """How hard an engine looks at a page. Models are the same and loaded once; memory has the same bound.
+
+    `THOROUGH` is for pages on which `USUAL` found too little: RapidOCR shows them to its detector about 1.5 times as
+    large (small pages are enlarged for it), which costs two to three times the CPU. Engines that know only one way
+    read as usual.
+    """
+
+    USUAL = "usual"
+    THOROUGH = "thorough"
+
+
 class Engine(Protocol):
     """Finds the text on one page. One engine per process, used by one thread at a time; loaded once, used often."""
 
@@ -54,10 +67,10 @@ class Engine(Protocol):
     def needs_pages(self) -> bool:
         """False when the engine would not look at a page, so that none has to be decoded."""
 
-    def recognise(self, image: PageImage) -> tuple[Box, ...]:
+    def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
         """The runs of text on the page, in any order, geometry in 0..1 of `image.pixels`.
 
-        The same page gives the same boxes. Tall pages come in bands, cut by the caller.
+        The same page and effort give the same boxes. Tall pages come in bands, cut by the caller.
 
         Raises:
             EngineError: the engine failed on this page.

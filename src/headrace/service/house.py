@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from headrace.execution import WorkerStartFailed
 from headrace.flow import Admission, ClassBounds, Closed, DrainReport, Permit, ServiceClass
-from headrace.flow.drain_rate import DrainRate
+from headrace.flow.drain_rate import DrainRate, RetryAfter
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.runtime import first_error, open_workspace, require_engine, worker_pool
@@ -70,13 +70,15 @@ class House:
         self._limit_bytes = self.limits.accepted_bytes
         self._ahead = look_ahead(bounds)
         self._drain_rate = DrainRate()
+        expected = derived_limit(self.limits, bounds, None).value
         self._admission = Admission(
-            derived_limit(self.limits, bounds, None).value,
+            expected,
             limit_bytes=self._limit_bytes,
             bounds=self._class_bounds(),
             load=self._load,
             weight_of=self._weight_of,
             drain_rate=self._drain_rate,
+            retry_after=RetryAfter(unknown_s=expected / 2 / bounds.documents_per_s),
             keeps_rate=False,
         )
         self._line = Line(
