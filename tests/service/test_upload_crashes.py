@@ -55,7 +55,7 @@ def test_after_kill_9_in_the_middle_of_a_part_an_upload_goes_on_at_what_is_on_di
             upload = answer.headers["location"]
     name = upload.rpartition("/")[2]
     offset = 0
-    for _ in range(2 if dialect == "draft" else 1):
+    for _ in range(2 if dialect == "tus" else 1):
         request = patch_head(upload, offset, len(content) - offset, True)
         if dialect == "tus":
             request = request.replace(PARTIAL.encode(), OFFSET["Content-Type"].encode() + b"\r\nTus-Resumable: 1.0.0")
