@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.extraction.rows import Row, fold
-from headrace.extraction.spelling import PLACES, put_right
+from headrace.extraction.spelling import KNOWN, PLACES, put_right
 
 _STREET = re.compile(
     r"(?i)\b(?:jalan|jln|j1n|jl|lorong|lrg|lot|l[o0]t|kompleks|compleks|medan|pusat|tower|bangunan|soho|taman|tmn|bandar|lebuh|persiaran|kampung|kg\.|mukim|seksyen|sek\.?|plaza|wisma|menara|batu|desa|block|blk|unit|floor|flr|level|"
@@ -194,6 +194,16 @@ def _continues(before: str, text: str, *, ended: bool) -> bool:
     if _PLACE.search(text) and len(text.split()) <= 5:
         return True
     return not ended and ("," in text or reads_like_place(text))
+
+
+def how_sure(rows: Sequence[AddressRow]) -> float:
+    """Trust in an address: it begins with a number or a lot, it has a postcode, and its words are known ones."""
+    text = " ".join(entry.text for entry in rows)
+    words = re.findall(r"[^\W\d_]{3,}", fold(text))
+    unknown = sum(w not in KNOWN for w in words) / max(1, len(words))
+    sure = 0.7 + (0.1 if _HOUSE.match(rows[0].text) or rows[0].text[:1].isdigit() else 0.0)
+    sure += 0.05 if _POSTCODE.search(text) else 0.0
+    return sure - 0.35 * unknown
 
 
 def join_address(rows: Sequence[AddressRow]) -> str:

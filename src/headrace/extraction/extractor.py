@@ -23,7 +23,7 @@ from headrace.documents.receipt import (
 )
 from headrace.documents.text import PageText
 from headrace.extraction import merchants
-from headrace.extraction.addresses import AddressRow, address_rows, join_address
+from headrace.extraction.addresses import AddressRow, address_rows, how_sure, join_address
 from headrace.extraction.candidates import Candidate
 from headrace.extraction.checks import check
 from headrace.extraction.currencies import CurrencyEvidence, marks_in, meanings, weigh
@@ -123,6 +123,8 @@ def _payable(totals: Totals) -> AmountField:
     confidence = 0.8 if strong else 0.5
     if best.confirmed:
         confidence = 0.96 if len(best.proofs) > 1 or "money given less change" in best.proofs else 0.92
+        if best.figure is not None and best.figure.label is None:
+            confidence = 0.8  # only the sums speak for it
     elif best.score - totals.runner_up < 1.0:
         confidence -= 0.2
     ambiguous = (best.figure is not None and best.figure.amount.ambiguous) or (not strong and not best.confirmed)
@@ -187,8 +189,7 @@ def _merchant(rows: Sequence[Row], head_end: int, *, local: bool) -> Merchant:
         others = (Alternative(value=best.value, confidence=0.3, reason="the letters as the engine read them"), *others)
     if best is not None:
         row = best.rows[0]
-        margin = best.score - (names[1].score if len(names) > 1 else 0.0)
-        confidence = trust(min(0.92, 0.5 + 0.05 * best.score + 0.04 * min(margin, 3.0)), row)
+        confidence = trust(merchants.how_sure(names) * row.confidence, row)
         name = TextField(
             value=spelt,
             raw_text=best.raw,
@@ -219,11 +220,11 @@ def _address(where: Sequence[AddressRow]) -> TextField:
     corners = [entry.row.polygon() for entry in where]
     left, right = min(p[0][0] for p in corners), max(p[2][0] for p in corners)
     top, bottom = min(p[0][1] for p in corners), max(p[2][1] for p in corners)
-    first = where[0].row
+    first, worst = where[0].row, min((entry.row for entry in where), key=lambda r: r.confidence)
     return TextField(
         value=join_address(where),
         raw_text=" / ".join(entry.row.text for entry in where),
-        confidence=trust(0.7, min((entry.row for entry in where), key=lambda r: r.confidence)),
+        confidence=trust(how_sure(where) * worst.confidence, worst),
         source=source_of(first),
         page=first.page,
         polygon=((left, top), (right, top), (right, bottom), (left, bottom)),

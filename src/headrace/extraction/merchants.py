@@ -181,6 +181,17 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
     return sorted(out, key=lambda c: (-c.score, c.rows[0].index))
 
 
+def how_sure(names: Sequence[NameCandidate]) -> float:
+    """Trust in the first of the candidates: what speaks for it, how far the next is, how high it stands, rivals beside it."""
+    best = names[0]
+    rows = {row.index for row in best.rows}
+    rivals = [n for n in names[1:] if not rows & {row.index for row in n.rows}]
+    margin = best.score - (rivals[0].score if rivals else 0.0)
+    beside = any(r.score > 2.0 and abs(r.rows[0].index - best.rows[-1].index) <= 1 for r in rivals)
+    sure = 0.6 + 0.02 * min(best.score, 7.0) + 0.05 * min(margin, 4.0)
+    return max(0.1, sure - 0.04 * min(best.rows[0].index, 6) - (0.08 if beside else 0.0))
+
+
 def _own_words(row: Row) -> str:
     """The row without stamps, and without cells that are a heading or a number, where another cell holds a legal form."""
     first = row.cells[0]

@@ -20,6 +20,7 @@ from headrace import __version__
 from headrace.documents.document import Document
 from headrace.documents.errors import DocumentError, DocumentFailure, ExtractionIncomplete, PayloadTooLarge
 from headrace.documents.status import DocumentState
+from headrace.execution.progress import report_progress
 from headrace.ingest.second_look import doubts, settled
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def read_fields(
     from headrace.ocr.read import read_document
 
     began = time.monotonic()
-    first = read_document(path, engine, limits)
+    first = read_document(path, engine, limits, on_page=report_progress)
     fields = _extract(first, today)
     again = second_looks(first, doubts(fields, first.pages))
     left_s = limits.document_timeout_s - (time.monotonic() - began)

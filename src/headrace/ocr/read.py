@@ -31,6 +31,7 @@ from headrace.ocr.limits import ReadLimits
 _BLOCK_BYTES = 1 << 20
 
 Clock = Callable[[], float]
+OnPage = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ def read_document(
     *,
     again: Mapping[int, PageView] | None = None,
     clock: Clock = time.monotonic,
+    on_page: OnPage | None = None,
 ) -> DocumentText:
     """Reads the text of one document. The file is read once for its hash, then decoded a page at a time.
 
@@ -110,6 +112,7 @@ def read_document(
         limits: of this document; the defaults when None.
         again: the pages to look at a second time, by number; the others are left out. None reads all a first time.
         clock: monotonic seconds.
+        on_page: told how many pages are done, of how many: 0 before the first, then after each, whatever became of it.
 
     Raises:
         DocumentError: the document as a whole cannot be read, or none of its pages can: then the first page's error.
@@ -125,7 +128,7 @@ def read_document(
             return DocumentText(digest.sha256, digest.size_bytes, digest.media_type, 0, durations_ms=steps.durations_ms)
         kind = media.require_media_type(head)
         file.seek(0)
-        count, read, errors = _read_pages(file, kind, engine, limits, steps, document_ends, again)
+        count, read, errors = _read_pages(file, kind, engine, limits, steps, document_ends, again, on_page)
     if not read:
         raise errors[0]
     failures = tuple(PageFailure(page=e.page or 1, code=e.code, detail=e.detail) for e in errors)
@@ -166,6 +169,7 @@ def _read_pages(
     steps: _Steps,
     document_ends: float,
     again: Mapping[int, PageView] | None,
+    on_page: OnPage | None,
 ) -> tuple[int, list[tuple[PageText, PageView]], list[DocumentError]]:
     """The number of pages, those that were read and how, and why the others were not."""
     from headrace.ocr.pages import open_pages  # image libraries: never loaded for an engine that needs no pages
@@ -176,6 +180,8 @@ def _read_pages(
         count = pages.count
         wanted = range(1, count + 1) if again is None else sorted(again)
         for number in wanted:
+            if on_page is not None:
+                on_page(number - 1, count)
             if steps.clock() >= document_ends:
                 detail = "not begun: the pages before it used up the document's time; raise --document-timeout"
                 seen = f"pages {number} to {count} not begun: {limits.document_timeout_s:g} s were used up"
@@ -194,6 +200,8 @@ def _read_pages(
                     read.append(_recognise(item, engine, page_clock, steps, again[number] if again else None))
             except DocumentError as error:
                 errors.append(error)
+        if on_page is not None:
+            on_page(count, count)
     return count, read, errors
 
 
