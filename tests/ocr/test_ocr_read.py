@@ -155,6 +155,16 @@ def test_when_no_page_can_be_read_the_document_fails_with_the_reason_of_the_firs
         read_document(write(tiff(2)), ScriptedEngine(fail))
 
 
+def test_every_page_is_told_when_it_is_done_whatever_became_of_it(write) -> None:
+    def fail_on_two(image: PageImage) -> None:
+        if image.number == 2:
+            raise EngineError("no", page=2)
+
+    told: list[tuple[int, int]] = []
+    read_document(write(tiff(3)), ScriptedEngine(fail_on_two), on_page=lambda *news: told.append(news))
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
 def test_one_page_at_a_time_is_decoded(write) -> None:
     import gc
     import weakref

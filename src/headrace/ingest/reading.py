@@ -18,6 +18,7 @@ from headrace import __version__
 from headrace.documents.document import Document
 from headrace.documents.errors import DocumentError, DocumentFailure, ExtractionIncomplete, PayloadTooLarge
 from headrace.documents.status import DocumentState
+from headrace.execution.progress import report_progress
 
 if TYPE_CHECKING:
     from headrace.ocr.engine import Engine
@@ -83,7 +84,7 @@ class ReadDocuments:
                 return Reading(DocumentState.FAILED, failure=unreadable_failure(document.path))
             try:
                 self._check_size(document)
-                text = read_document(document.path, engine, limits)
+                text = read_document(document.path, engine, limits, on_page=report_progress)
                 started = time.perf_counter()
                 receipt = self._receipt(document, text, engine)
             except DocumentError as error:

@@ -108,8 +108,7 @@ class RapidOcrEngine:
 
     def _seen_side_px(self, pixels: Pixels, effort: Effort) -> int:
         """The long side at which the detector is shown this page."""
-        height, width = pixels.shape[:2]
-        longer, shorter = max(height, width), min(height, width)
+        shorter, longer = sorted(int(side) for side in pixels.shape[:2])
         if effort is Effort.USUAL:
             return min(longer, self._detector_side_px)
         wanted = max(_THOROUGH * self._detector_side_px, _THOROUGH_SHORT_PX * longer / shorter)

@@ -27,6 +27,7 @@ from headrace.ocr.limits import ReadLimits
 _BLOCK_BYTES = 1 << 20
 
 Clock = Callable[[], float]
+OnPage = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,12 @@ class DocumentText:
 
 
 def read_document(
-    path: bytes | str, engine: Engine, limits: ReadLimits | None = None, *, clock: Clock = time.monotonic
+    path: bytes | str,
+    engine: Engine,
+    limits: ReadLimits | None = None,
+    *,
+    clock: Clock = time.monotonic,
+    on_page: OnPage | None = None,
 ) -> DocumentText:
     """Reads the text of one document. The file is read once for its hash, then decoded a page at a time.
 
@@ -89,6 +95,7 @@ def read_document(
         engine: made once per worker by `create_engine`.
         limits: of this document; the defaults when None.
         clock: monotonic seconds.
+        on_page: told how many pages are done, of how many: 0 before the first, then after each, whatever became of it.
 
     Raises:
         DocumentError: the document as a whole cannot be read, or none of its pages can: then the first page's error.
@@ -104,7 +111,7 @@ def read_document(
             return DocumentText(digest.sha256, digest.size_bytes, digest.media_type, 0, durations_ms=steps.durations_ms)
         kind = media.require_media_type(head)
         file.seek(0)
-        count, pages, errors = _read_pages(file, kind, engine, limits, steps, document_ends)
+        count, pages, errors = _read_pages(file, kind, engine, limits, steps, document_ends, on_page)
     if not pages:
         raise errors[0]
     failures = tuple(PageFailure(page=e.page or 1, code=e.code, detail=e.detail) for e in errors)
@@ -137,7 +144,13 @@ def _digest(file: BinaryIO) -> tuple[SourceDigest, bytes]:
 
 
 def _read_pages(
-    file: BinaryIO, kind: str, engine: Engine, limits: ReadLimits, steps: _Steps, document_ends: float
+    file: BinaryIO,
+    kind: str,
+    engine: Engine,
+    limits: ReadLimits,
+    steps: _Steps,
+    document_ends: float,
+    on_page: OnPage | None,
 ) -> tuple[int, list[PageText], list[DocumentError]]:
     """The number of pages, those that were read, and why the others were not."""
     from headrace.ocr.pages import open_pages  # image libraries: never loaded for an engine that needs no pages
@@ -148,6 +161,8 @@ def _read_pages(
         count = pages.count
         items = iter(pages)
         for number in range(1, count + 1):
+            if on_page is not None:
+                on_page(number - 1, count)
             if steps.clock() >= document_ends:
                 detail = "not begun: the pages before it used up the document's time; raise --document-timeout"
                 seen = f"pages {number} to {count} not begun: {limits.document_timeout_s:g} s were used up"
@@ -163,6 +178,8 @@ def _read_pages(
                 read.append(item if isinstance(item, PageText) else _recognise(item, engine, page_clock, steps))
             except DocumentError as error:
                 errors.append(error)
+        if on_page is not None:
+            on_page(count, count)
     return count, read, errors
 
 

@@ -42,7 +42,7 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and not _streams(scope["path"]):
+        if scope["method"] == "HEAD" and not _has_own_head(scope["path"]):
             scope = {**scope, "method": "GET"}  # the server leaves the body away
         headers: dict[bytes, bytes] = dict(scope["headers"])
         trace = _trace(headers)
@@ -96,8 +96,9 @@ def _trace(headers: dict[bytes, bytes]) -> tuple[str, str, str]:
     return drawn[:32], drawn[32:], "00"
 
 
-def _streams(path: str) -> bool:
-    return path == "/v1/events" or path.endswith("/results")
+def _has_own_head(path: str) -> bool:
+    """What streams would never end, and what an upload answers to HEAD is no GET without its body."""
+    return path == "/v1/events" or path.endswith("/results") or path.startswith("/v1/uploads")
 
 
 def _needs_key(scope: Scope) -> bool:
