@@ -382,7 +382,8 @@ class Reception(House):
             outcomes=self._dispatcher.outcomes if self._dispatcher is not None else {},
             commits=self._commits if self._intake is not None else None,
         )
-        return replace(view, bounds=view.bounds + self.webhooks.bounds())
+        uploads = self.uploads.bounds() if self._intake is not None else ()
+        return replace(view, bounds=view.bounds + uploads + self.webhooks.bounds())
 
     def health(self) -> HealthView:
         """From memory."""
