@@ -16,6 +16,12 @@ from test_http_documents import accepted, problem
 from headrace.service.limits import RequestLimits
 from headrace.service.problems import KINDS
 
+
+@schemathesis.serializer("application/partial-upload", "application/offset+octet-stream")
+def as_it_is(_, value):
+    return value if isinstance(value, bytes) else getattr(value, "data", str(value).encode())
+
+
 STREAMS = ("/v1/events",)
 HEALTH = list(HealthCheck)
 
@@ -35,7 +41,8 @@ def test_the_description_names_every_route_of_the_contract(api):
         "DELETE /v1/documents/{document_id}", "POST /v1/batches", "POST /v1/batches/{batch_id}/documents",
         "POST /v1/batches/{batch_id}:close", "GET /v1/batches/{batch_id}", "GET /v1/batches/{batch_id}/results",
         "GET /v1/dead-letters", "GET /v1/ledger", "GET /v1/ledger/{sequence}/proof", "GET /v1/events",
-        "GET /v1/capacity", "GET /livez", "GET /readyz", "GET /metrics",
+        "POST /v1/uploads", "OPTIONS /v1/uploads", "HEAD /v1/uploads/{upload_id}", "PATCH /v1/uploads/{upload_id}",
+        "DELETE /v1/uploads/{upload_id}", "GET /v1/capacity", "GET /livez", "GET /readyz", "GET /metrics",
     }  # fmt: skip
 
 

@@ -123,6 +123,8 @@ def _payable(totals: Totals) -> AmountField:
     confidence = 0.8 if strong else 0.5
     if best.confirmed:
         confidence = 0.96 if len(best.proofs) > 1 or "money given less change" in best.proofs else 0.92
+        if best.figure is not None and best.figure.label is None:
+            confidence = 0.8  # only the sums speak for it
     elif best.score - totals.runner_up < 1.0:
         confidence -= 0.2
     ambiguous = (best.figure is not None and best.figure.amount.ambiguous) or (not strong and not best.confirmed)

@@ -21,6 +21,7 @@ from headrace.service.envelope import Envelope
 from headrace.service.openapi import describe
 from headrace.service.problems import Problem
 from headrace.service.routes import batches, documents, events, ledger, system, webhooks
+from headrace.service.routes.resumable import PATH, ResumableRoutes
 from headrace.service.routes.uploads import Uploads
 
 _METHODS = ("DELETE", "GET", "PATCH", "POST")
@@ -40,10 +41,13 @@ def create_app(edge: Edge) -> FastAPI:
         redirect_slashes=False,
     )
     uploads = Uploads(edge)
+    resumable = ResumableRoutes(edge, uploads)
     app.router.routes.insert(0, Route("/v1/documents", uploads, methods=["POST"], include_in_schema=False))
     app.router.routes.insert(
         1, Route("/v1/batches/{batch_id:int}/documents", uploads, methods=["POST"], include_in_schema=False)
     )
+    app.router.routes.insert(2, Route(PATH, resumable, include_in_schema=False))
+    app.router.routes.insert(3, Route(PATH + "/{upload_id}", resumable, include_in_schema=False))
     for part in (documents, batches, ledger, events, webhooks, system):
         app.include_router(part.router(edge))
     app.add_exception_handler(HTTPException, _outward)

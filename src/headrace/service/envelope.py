@@ -44,7 +44,7 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and not _streams(scope["path"]):
+        if scope["method"] == "HEAD" and not _has_own_head(scope["path"]):
             scope = {**scope, "method": "GET"}  # the server leaves the body away
         headers: dict[bytes, bytes] = dict(scope["headers"])
         drawn = os.urandom(24).hex()
@@ -92,8 +92,9 @@ class Envelope:
             await send_problem(problem, scope, answer, self._edge, trace_id, exchange)
 
 
-def _streams(path: str) -> bool:
-    return path == "/v1/events" or path.endswith("/results")
+def _has_own_head(path: str) -> bool:
+    """What streams would never end, and what an upload answers to HEAD is no GET without its body."""
+    return path == "/v1/events" or path.endswith("/results") or path.startswith("/v1/uploads")
 
 
 def _needs_key(scope: Scope) -> bool:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from headrace.documents.document import printable
@@ -184,9 +185,9 @@ class Intake:
     # Take it in
 
     async def accept(
-        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes] | Path, turn: Turn | None = None
     ) -> Accepted:
-        """See `Reception.accept`."""
+        """See `Reception.accept`. A path is a file that `Spool.take` can take."""
         key = submission.idempotency_key
         in_use = None if key is None else (submission.client, key)
         claimed = handed_over = False
@@ -196,9 +197,12 @@ class Intake:
                     raise IdempotencyInUse("another request with this key is being received")
                 self._keys.add(in_use)
                 claimed = True
-            spooled = await self._spool.receive(
-                body, declared_bytes=submission.declared_bytes, sha256=submission.sha256
-            )
+            if isinstance(body, Path):
+                spooled = await self._spool.take(body, sha256=submission.sha256)
+            else:
+                spooled = await self._spool.receive(
+                    body, declared_bytes=submission.declared_bytes, sha256=submission.sha256
+                )
             arrival = Arrival(spooled, submission, permit)
             # From here on `_arrived` sees to permit and bytes, whether or not anybody still waits.
             handed_over = True

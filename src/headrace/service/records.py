@@ -91,7 +91,8 @@ class Records(House):
             outcomes=self._dispatcher.outcomes if self._dispatcher is not None else {},
             commits=self._commits if self._intake is not None else None,
         )
-        return replace(view, bounds=view.bounds + self.webhooks.bounds())
+        uploads = self.uploads.bounds() if self._intake is not None else ()
+        return replace(view, bounds=view.bounds + uploads + self.webhooks.bounds())
 
     @property
     def tallies(self) -> Tallies:

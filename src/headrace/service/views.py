@@ -305,6 +305,9 @@ class ServiceLimits:
         events_kept: events that can be replayed; older ones are removed.
         quotas: by client; `default_quota` holds for the others.
         class_delay_s: the longest wait that is promised to each class.
+        unfinished_uploads: resumable uploads that are not complete; None: `accepted_bytes` / the largest document.
+        upload_keep_s: how long one may take from its first request to its last.
+        ended_uploads_kept: of how many that ended it is remembered how.
         webhooks: of those.
     """
 
@@ -319,6 +322,9 @@ class ServiceLimits:
     accept_group: int = 256
     events_kept: int = 100_000
     idempotency_s: float = 24 * 3600.0
+    unfinished_uploads: int | None = None
+    upload_keep_s: float = 24 * 3600.0
+    ended_uploads_kept: int = 4096
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     default_quota: Quota = Quota()
     class_delay_s: Mapping[ServiceClass, float] = field(

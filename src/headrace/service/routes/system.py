@@ -12,7 +12,7 @@ from headrace.service.edge import Edge, exchange_of
 from headrace.service.envelope import json_bytes
 from headrace.service.metrics import Exposition
 from headrace.service.openapi import answers
-from headrace.service.problems import KINDS, Problem, retry_after
+from headrace.service.problems import KINDS, Problem, retry_after, type_of
 
 _NO_STORE = {"Cache-Control": "no-store"}
 
@@ -56,7 +56,7 @@ def router(edge: Edge) -> APIRouter:
         if code not in KINDS:
             raise Problem("not-found", f"no problem is called {code[:64]}")
         kind = KINDS[code]
-        reply = {"type": f"/problems/{code}", "title": kind.title, "status": kind.status}
+        reply = {"type": type_of(code), "title": kind.title, "status": kind.status}
         return Response(json_bytes(reply), media_type="application/json")
 
     return routes
