@@ -25,6 +25,8 @@ from headrace.ingest.second_look import doubts, settled
 
 if TYPE_CHECKING:
     from headrace.documents.receipt import ReceiptFields
+    from headrace.extraction.directory import Directory
+    from headrace.ingest.confirmed import Confirmed
     from headrace.ocr.engine import Engine
     from headrace.ocr.limits import ReadLimits
     from headrace.ocr.read import DocumentText
@@ -68,12 +70,14 @@ class ReadDocuments:
         limits: the limits of one document (`ocr.limits.ReadLimits`), as keyword arguments.
         max_document_bytes: a larger file fails before it is read.
         today: the day of the batch, so that "in the future" means the same on every rerun; a document's own wins.
+        merchants: confirmed ones, with how often; all workers of a run have the same, whatever becomes of the file.
     """
 
     engine: str
     limits: dict[str, Any]
     max_document_bytes: int
     today: dt.date
+    merchants: tuple[tuple[Confirmed, int], ...] = ()
 
     def __call__(self) -> Callable[[Document], Reading]:
         """Loads the engine and returns the function."""
@@ -81,6 +85,7 @@ class ReadDocuments:
         from headrace.ocr.registry import create_engine
 
         engine = create_engine(self.engine)
+        directory = self._directory()
         limits = ReadLimits(**self.limits)
 
         def read(document: Document) -> Reading:
@@ -89,7 +94,7 @@ class ReadDocuments:
             try:
                 self._check_size(document)
                 today = dt.date.fromisoformat(document.today) if document.today else self.today
-                text, fields = read_fields(document.path, engine, limits, today)
+                text, fields = read_fields(document.path, engine, limits, today, directory)
             except DocumentError as error:
                 return _failed(error, document)
             state = DocumentState.PARTIAL if text.partial else DocumentState.SUCCEEDED
@@ -107,9 +112,14 @@ class ReadDocuments:
                     f"it has {size_bytes:,} bytes; --max-document-bytes is {self.max_document_bytes:,}"
                 )
 
+    def _directory(self) -> Directory | None:
+        from headrace.extraction.directory import Directory
+
+        return Directory(self.merchants) if self.merchants else None
+
 
 def read_fields(
-    path: bytes | str, engine: Engine, limits: ReadLimits, today: dt.date
+    path: bytes | str, engine: Engine, limits: ReadLimits, today: dt.date, directory: Directory | None = None
 ) -> tuple[DocumentText, ReceiptFields]:
     """The text of a document and what it says: of the first look, or of the second where that is better.
 
@@ -123,7 +133,7 @@ def read_fields(
 
     began = time.monotonic()
     first = read_document(path, engine, limits, on_page=report_progress)
-    fields = _extract(first, today)
+    fields = _extract(first, today, directory)
     again = second_looks(first, doubts(fields, first.pages))
     left_s = limits.document_timeout_s - (time.monotonic() - began)
     if not again or left_s < limits.document_timeout_s / 2:
@@ -133,7 +143,7 @@ def read_fields(
         second = first.with_pages(look)
         if look.sha256 != first.sha256:
             return first, fields  # the file was changed meanwhile; what was read stands for the bytes that were read
-        fields_again = _extract(second, today)
+        fields_again = _extract(second, today, directory)
     except DocumentError:
         return first, fields  # the first look was good enough to be a result
     first.durations_ms.update(second.durations_ms)
@@ -147,12 +157,12 @@ def _better(second: DocumentText, fields_again: ReceiptFields, first: DocumentTe
     return after > before or (after == before and legibility(second.pages) > legibility(first.pages))
 
 
-def _extract(text: DocumentText, today: dt.date) -> ReceiptFields:
+def _extract(text: DocumentText, today: dt.date, directory: Directory | None) -> ReceiptFields:
     from headrace.extraction.extractor import extract
 
     started = time.perf_counter()
     try:
-        return extract(text.pages, today=today)
+        return extract(text.pages, today=today, directory=directory)
     except Exception as error:  # a rule met text it was not made for: that costs this document, with its reason
         why = "a rule failed on this text; please report the file"
         raise ExtractionIncomplete(why, observed=f"{type(error).__name__}: {error}") from error
