@@ -149,3 +149,12 @@ def test_a_register_number_an_operator_and_scribbles_are_told_apart(head: tuple[
 def test_goods_are_no_name_where_the_head_was_cut_off() -> None:
     fields = read("Goods Sold Are Not Returnable", "MIGHTY MARK DISHWASH 11L", "2 x 11.50 | 23.00", "TOTAL | 23.00")
     assert fields.merchant.name.value is None
+
+
+def test_one_word_among_rows_that_nobody_can_read_is_no_name() -> None:
+    words = ("batuakaill", "Romnd", "dalo", "Pger", "ICE COFFEE | 82,000", "TOTAL | 82,000")
+    worn = [
+        Line(tuple(Box(b.text, b.polygon, 0.9 if b.text in ("Pger",) or "," in b.text else 0.6) for b in line.boxes))
+        for line in page(*words).lines
+    ]
+    assert extract([PageText(1, 1000, 1000, tuple(worn))], today=TODAY).merchant.name.value is None

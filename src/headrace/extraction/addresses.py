@@ -38,6 +38,7 @@ _STOP = re.compile(
     r"order|table|cash sale|member|customer|document|paragon|p\.? ?iva|nif|cif|siret|counter|terminal|shopping hours|operat\w*|sold to|bill to|tax inv|doc\.? no|"
     r"qty|item|station|invo|sales? ?person|thank|mobile|whats\s?app\w*|number|staff|tax\s?in\w*|pay by|carry out|take away|dine in)\b|@|\.com|(?<!no)(?<!no )[:#]\s*\d"
 )
+_PHONE_AT_END = re.compile(r"(?:\+\d{1,3}[ -]?)?\(\d{2,4}\)\s?\d[\d -]{5,}\W*$")
 _MONEY_AT_END = re.compile(r"\d[.,]\d{2}(?:\s?[A-Z]{1,3})?\W*$")
 _TOWN_BEHIND_CODE = re.compile(r"^\W*\d{4,5}(?:\W*$|[^\W\d_]{4,})")
 _COUNTRY_AT_END = re.compile(r"(?i)\b(?:malaysi\w?|singapore|deutschland|france|italia|nederland|polska)\W*$")
@@ -128,9 +129,9 @@ def address_rows(rows: Sequence[Row], after: int, *, local: bool) -> list[Addres
 
 def _before_stop(text: str) -> str:
     """`81750 Johor Bahru. Tel: 07-387 3322` without what follows the address in the same row."""
-    found = _STOP.search(text)
+    found = _STOP.search(text) or _PHONE_AT_END.search(text)
     if found and found.start() >= 12 and is_address(text[: found.start()]):
-        return text[: found.start()].rstrip()
+        return text[: found.start()].rstrip(" -,")
     return text
 
 

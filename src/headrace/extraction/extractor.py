@@ -29,6 +29,7 @@ from headrace.extraction.checks import check
 from headrace.extraction.currencies import CurrencyEvidence, marks_in, meanings, weigh
 from headrace.extraction.date_forms import FoundDate, find_dates
 from headrace.extraction.dates import ChosenDate, choose_date, choose_time
+from headrace.extraction.directory import Directory
 from headrace.extraction.fields import alternatives, amount_field, plain_amount, source_of, text_field, trust
 from headrace.extraction.figures import Figure, convention_of, figures_of, numbers_of
 from headrace.extraction.item_sums import printed_sums, reconcile
@@ -44,12 +45,13 @@ from headrace.extraction.vocabulary import Kind
 MAX_ROWS = 6000  # rows beyond this are not looked at: a receipt of 2,000 items has three rows for each
 
 
-def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
+def extract(pages: Sequence[PageText], *, today: dt.date, directory: Directory | None = None) -> ReceiptFields:
     """The fields of the receipt that stands on these pages.
 
     Args:
         pages: the text of all pages, rows in reading order.
         today: dates after it are never chosen.
+        directory: of confirmed merchants, where there is one.
 
     Returns:
         What was read, with evidence; a field that is not on the document is `missing`, never guessed.
@@ -78,10 +80,11 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
     )
     chosen = choose_date(dates, rows, origin, spoken, today)
 
+    merchant = _merchant(rows, head_end, local=reads_local(origin))
     fields = ReceiptFields(
         language=spoken,
         document_type=_document_type(rows, payable),
-        merchant=_merchant(rows, head_end, local=reads_local(origin)),
+        merchant=directory.applied(merchant) if directory is not None else merchant,
         receipt_number=text_field(
             merchants.find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
         ),

@@ -150,6 +150,7 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
         return []
     usual = max(1e-9, median(r.height for r in rows))
     everything = [re.sub(r"[\W_]+", "", fold(r.text)) for r in rows]
+    worn = median(r.confidence for r in head) < 0.75
     scored: list[tuple[float, int, str]] = []
     rank = 0
     for at, row in enumerate(head):
@@ -158,6 +159,8 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
         if counts:
             score += max(0.0, 2.0 - 0.35 * rank)
             rank += 1
+        if worn and not legal_form(text) and not _TRADE.search(text):
+            score -= 2.0  # among rows that nobody can read, one word is no name
         before = [r.text for r in head[2:at]]
         if any(_CUSTOMER.search(r.text) for r in head[:at]):
             score -= 2.5

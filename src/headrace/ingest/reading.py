@@ -21,6 +21,8 @@ from headrace.documents.status import DocumentState
 from headrace.execution.progress import report_progress
 
 if TYPE_CHECKING:
+    from headrace.extraction.directory import Directory
+    from headrace.ingest.confirmed import Confirmed
     from headrace.ocr.engine import Engine
     from headrace.ocr.read import DocumentText
 
@@ -63,12 +65,14 @@ class ReadDocuments:
         limits: the limits of one document (`ocr.limits.ReadLimits`), as keyword arguments.
         max_document_bytes: a larger file fails before it is read.
         today: the day of the batch, so that "in the future" means the same on every rerun; a document's own wins.
+        merchants: confirmed ones, with how often; all workers of a run have the same, whatever becomes of the file.
     """
 
     engine: str
     limits: dict[str, Any]
     max_document_bytes: int
     today: dt.date
+    merchants: tuple[tuple[Confirmed, int], ...] = ()
 
     def __call__(self) -> Callable[[Document], Reading]:
         """Loads the engine and returns the function."""
@@ -77,6 +81,7 @@ class ReadDocuments:
         from headrace.ocr.registry import create_engine
 
         engine = create_engine(self.engine)
+        directory = self._directory()
         limits = ReadLimits(**self.limits)
 
         def read(document: Document) -> Reading:
@@ -86,7 +91,7 @@ class ReadDocuments:
                 self._check_size(document)
                 text = read_document(document.path, engine, limits, on_page=report_progress)
                 started = time.perf_counter()
-                receipt = self._receipt(document, text, engine)
+                receipt = self._receipt(document, text, engine, directory)
             except DocumentError as error:
                 return _failed(error, document)
             durations = {**text.durations_ms, "extract": (time.perf_counter() - started) * 1000}
@@ -104,12 +109,19 @@ class ReadDocuments:
                     f"it has {size_bytes:,} bytes; --max-document-bytes is {self.max_document_bytes:,}"
                 )
 
-    def _receipt(self, document: Document, text: DocumentText, engine: Engine) -> dict[str, Any]:
+    def _directory(self) -> Directory | None:
+        from headrace.extraction.directory import Directory
+
+        return Directory(self.merchants) if self.merchants else None
+
+    def _receipt(
+        self, document: Document, text: DocumentText, engine: Engine, directory: Directory | None
+    ) -> dict[str, Any]:
         from headrace.extraction.extractor import extract
 
         try:
             today = dt.date.fromisoformat(document.today) if document.today else self.today
-            fields = extract(text.pages, today=today)
+            fields = extract(text.pages, today=today, directory=directory)
         except Exception as error:  # a rule met text it was not made for: that costs this document, with its reason
             why = "a rule failed on this text; please report the file"
             raise ExtractionIncomplete(why, observed=f"{type(error).__name__}: {error}") from error

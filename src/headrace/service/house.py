@@ -30,6 +30,7 @@ from headrace.service.dispatcher import Committed, Dispatcher, look_ahead
 from headrace.service.group_commit import GroupCommit
 from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
+from headrace.service.progress import Underway
 from headrace.service.resumable import ResumableUploads
 from headrace.service.spool import Spool
 from headrace.service.views import ServiceLimits
@@ -90,6 +91,7 @@ class House:
         )
         self._pool = worker_pool(settings, bounds, dt.date.today())  # noqa: DTZ011 - documents have their own
         self._bell = Bell()
+        self._underway = Underway(self._loop.time, partial(self._bell.ring, EVENTS))
         self.webhooks = Webhooks(self.limits.webhooks, do=self._do, look=self._look, bell=self._bell, events=EVENTS)
         self._last_event = 0
         self._state = "starting"
@@ -169,6 +171,8 @@ class House:
         self._commits = GroupCommit("database", most=self.limits.accept_group, around=self._transaction)
         stack.push_async_callback(self._commits.aclose)
         stack.push_async_callback(self._close_arrivals, blobs)
+        arrivals = GroupCommit("arrivals", most=self.limits.accept_group)
+        stack.push_async_callback(arrivals.aclose)
         self._spool = Spool(
             blobs,
             limit_bytes=settings.max_document_bytes,
@@ -190,6 +194,7 @@ class House:
             line=self._line,
             place=self._spool.place,
             on_committed=self._on_committed,
+            underway=self._underway,
         )
         intake = Intake(
             settings,
@@ -198,6 +203,7 @@ class House:
             spool=self._spool,
             blobs=blobs,
             store=store,
+            arrivals=arrivals,
             commits=self._commits,
             add=self._add,
             bell=self._bell,

@@ -85,7 +85,7 @@ class DocumentView:
         state: queued, running, succeeded, partial, failed or cancelled.
         stage: what is done to it now (`waiting`, `read`, `done`).
         attempt: which attempt it is in, or had its end in; while it waits, how many were charged to it.
-        pages: how many pages were read; None until it ended.
+        pages_done, pages_total: how far it is, and how many pages there are; None until that is known.
         filename: as the client called it, printable.
         kind: `receipt`, `duplicate`, `failure`; None until it ended.
         receipt: with its corrections applied; None until there is one.
@@ -112,7 +112,8 @@ class DocumentView:
     state: DocumentState
     stage: str
     attempt: int = 0
-    pages: int | None = None
+    pages_done: int | None = None
+    pages_total: int | None = None
     kind: str | None = None
     receipt: Mapping[str, Any] | None = None
     failure: Mapping[str, Any] | None = None
@@ -230,7 +231,7 @@ class CapacityView:
         classes: each class.
         refused: by kind, since the start.
         accepted, done, in_flight: the accounting identity since the start; what was found at the start counts.
-        accept_group, accepts: documents in the last durable group, and accepted in all.
+        worker_rss_bytes: resident memory of each worker process, the oldest first.
     """
 
     bounds: tuple[Bound, ...]
@@ -248,6 +249,7 @@ class CapacityView:
     workers: int
     workers_busy: int
     worker_restarts: Mapping[str, int]
+    worker_rss_bytes: tuple[int, ...]
 
     def bound(self, name: str) -> Bound:
         """The bound of this name; KeyError when there is none."""
