@@ -1,5 +1,6 @@
 """Faint print, shadows, coloured light and stains on receipts that headrace.simulation draws."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -133,4 +134,5 @@ def test_paper_is_judged_where_text_is() -> None:
     dark = page.copy()
     dark[: page.shape[0] // 2] = dark[: page.shape[0] // 2] * 0.25
     assert restore.judge(dark, boxes).trouble == "uneven light"
+    assert restore.judge(dark, [replace(box, confidence=0.99) for box in boxes]).trouble == "", "read well all the same"
     assert restore.judge(page, []) is None
