@@ -171,6 +171,8 @@ class House:
         self._commits = GroupCommit("database", most=self.limits.accept_group, around=self._transaction)
         stack.push_async_callback(self._commits.aclose)
         stack.push_async_callback(self._close_arrivals, blobs)
+        arrivals = GroupCommit("arrivals", most=self.limits.accept_group)
+        stack.push_async_callback(arrivals.aclose)
         self._spool = Spool(
             blobs,
             limit_bytes=settings.max_document_bytes,
@@ -201,6 +203,7 @@ class House:
             spool=self._spool,
             blobs=blobs,
             store=store,
+            arrivals=arrivals,
             commits=self._commits,
             add=self._add,
             bell=self._bell,

@@ -47,6 +47,7 @@ class Spooled:
         sha256: hex; of a small body it is worked out by `seal`.
         expected: what the client promised; checked already for a file.
         adopted: the blobs have it.
+        needed: it is counted among those whose bytes must stay, though they have no row yet.
     """
 
     size_bytes: int
@@ -55,6 +56,7 @@ class Spooled:
     sha256: str = ""
     expected: str | None = None
     adopted: bool = False
+    needed: bool = False
 
     def seal(self) -> None:
         """Hashes a small body; for a thread. Raises DigestMismatch."""
@@ -85,8 +87,8 @@ class _Upload:
         "written_bytes",
     )
 
-    def __init__(self, path: Path, expected: str | None) -> None:
-        self.path = path
+    def __init__(self, expected: str | None) -> None:
+        self.path: Path | None = None
         self.expected = expected
         self.pieces: list[bytes] = []
         self.digest = hashlib.sha256()
@@ -137,7 +139,7 @@ class Spool:
         """
         if declared_bytes is not None and declared_bytes > self._limit_bytes:
             raise self._too_large(declared_bytes)
-        upload = _Upload(self._blobs.incoming(), sha256)
+        upload = _Upload(sha256)
         buffered = 0
         self.uploads += 1
         try:
@@ -333,6 +335,7 @@ class Spool:
             self._blobs.reserve(size_bytes)
             upload.written_bytes += size_bytes
             if upload.descriptor is None:
+                upload.path = self._blobs.incoming()
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 upload.descriptor = os.open(upload.path, flags, 0o644)
             _write_all(upload.descriptor, pieces)
@@ -349,7 +352,8 @@ class Spool:
             if upload.descriptor is not None:
                 os.close(upload.descriptor)
                 upload.descriptor = None
-            upload.path.unlink(missing_ok=True)
+            if upload.path is not None:
+                upload.path.unlink(missing_ok=True)
             self._blobs.release(upload.written_bytes)
             upload.written_bytes = 0
         return [None] * len(uploads)
