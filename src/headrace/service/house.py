@@ -32,6 +32,7 @@ from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
 from headrace.service.progress import Underway
 from headrace.service.resumable import ResumableUploads
+from headrace.service.retention import Retention
 from headrace.service.spool import Spool
 from headrace.service.views import ServiceLimits
 from headrace.service.webhooks import Webhooks
@@ -107,6 +108,7 @@ class House:
         self._commits: GroupCommit
         self._spool: Spool
         self.uploads: ResumableUploads
+        self.retention: Retention
         self._intake: Intake | None = None
         self._dispatcher: Dispatcher | None = None
 
@@ -129,6 +131,7 @@ class House:
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
                     house += [tasks.create_task(self.webhooks.run()), tasks.create_task(self.uploads.run())]
+                    house.append(tasks.create_task(self.retention.run()))
                     if self._stop_began is None:
                         self._state = "serving"
                     if not self._opened.done():
@@ -216,6 +219,7 @@ class House:
             most_bytes=settings.max_document_bytes,
             serving=lambda: self._state == "serving",
         )
+        self.retention = Retention(self.limits, intake.keeping, self._do)
         self._intake = intake
         await self._do(partial(_recover, blobs))
         await self.uploads.load()
@@ -375,7 +379,7 @@ class House:
         self._limit_bytes = limits.accepted_bytes
         self.webhooks.change_limits(limits.webhooks)
         if self._intake is not None:
-            self._intake.limits = self.uploads.limits = limits
+            self._intake.limits = self.uploads.limits = self.retention.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)
         self._follow_rate()
 
