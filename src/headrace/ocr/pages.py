@@ -29,6 +29,9 @@ class Pages(Protocol):
     def __iter__(self) -> Iterator[Page]:
         """Decodes page after page, when asked for the next. A broken page is an item, and the rest follows."""
 
+    def image(self, number: int) -> PageImage:
+        """Decodes this page alone, from 1 to `count`: upright, as it would be recognised. Raises DocumentError."""
+
 
 @contextmanager
 def open_pages(file: BinaryIO, kind: str, limits: ReadLimits) -> Iterator[Pages]:
@@ -70,15 +73,19 @@ class ImagePages:
     def __iter__(self) -> Iterator[Page]:
         for number in range(1, self.count + 1):
             try:
-                if self.count > 1:
-                    with broken_content(self._kind, number):
-                        self._image.seek(number - 1)
-                page: Page = decode(self._image, self._kind, self._limits, page=number)
+                page: Page = self.image(number)
             except DocumentError as error:
                 page = error
             if self.count == 1:
                 self._image.close()  # the decoder's own copy of the pixels, while the page is being recognised
             yield page
+
+    def image(self, number: int) -> PageImage:
+        """One frame; see `Pages.image`."""
+        if self.count > 1:
+            with broken_content(self._kind, number):
+                self._image.seek(number - 1)
+        return decode(self._image, self._kind, self._limits, page=number)
 
     def _count_frames(self) -> int:
         """Walks the directories, not the pixels. A broken one is counted: it becomes a page failure later."""

@@ -79,6 +79,15 @@ class PdfPages:
         finally:
             page.close()
 
+    def image(self, number: int) -> PageImage:
+        """One page rendered, also when it has text of its own; see `Pages.image`."""
+        with broken_content("PDF page", number):
+            page = self._document[number - 1]
+            try:
+                return self._render(page, number)
+            finally:
+                page.close()
+
     def _render(self, page: Any, number: int) -> PageImage:
         self._check_images(page, number)
         width_pt, height_pt = page.get_size()
