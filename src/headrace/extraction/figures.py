@@ -11,7 +11,7 @@ from typing import Literal
 from headrace.documents.text import Polygon
 from headrace.extraction.amounts import Amount, Convention, Number, find_numbers, read, vote
 from headrace.extraction.currencies import meanings
-from headrace.extraction.dates import FoundDate
+from headrace.extraction.date_forms import FoundDate
 from headrace.extraction.labels import Label, classify
 from headrace.extraction.rows import Row, fold
 from headrace.extraction.vocabulary import TAX_WORD, Kind

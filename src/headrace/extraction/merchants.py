@@ -20,7 +20,7 @@ from headrace.extraction.identifiers import TAX_ID, FoundText
 from headrace.extraction.rows import Row, fold
 
 _LEGAL = re.compile(
-    r"(?i)(?<![^\W\d_])(?:[s5][do0]n\.?\s*,?\s*[bd][hn]?[dou][il1]?\.?|[S5]/[B8]|PLT|S\.B\.|BHD\.?|P(?:TE|VT|TY)\.?\s*LTD\.?|LTD\.?|LIMITED|LLC|L\.L\.C\.|INC\.?|CORP\.?|"
+    r"(?i)(?<![^\W\d_])(?:[s5][do0u]n\.?\s*,?\s*[bd][hn]?[dou][il1]?\.?|SB(?=\s?\(\d)|[S5]/[B8]|PLT|S\.B\.|BHD\.?|P(?:TE|VT|TY)\.?\s*LTD\.?|LTD\.?|LIMITED|LLC|L\.L\.C\.|INC\.?|CORP\.?|"
     r"PLC|LLP|GMBH(?:\s*&\s*CO\.?\s*KG)?|AG|KG|OHG|e\.?K\.|S\.?A\.?S\.?|S\.?A\.?R\.?L\.?|S\.A\.U?\.?|S\.?L\.?U?\.(?=\W|$)|S\.?[rR]\.?[lL]\.?|S\.?p\.?A\.?|"
     r"LDA\.?|LTDA\.?|B\.?V\.?|N\.V\.|[S5]p\.?\s*z\s*[o0]\.?\s*[o0]\.?(?:\s*Sp\.?\s*[jk]\.?)?|S\.A\.|SIA|UAB|O[UÜ]|A/S|ApS|ASA|AB|Oy|s\.r\.o\.|a\.s\.|"
     r"Kft\.?|S\.?A\.? de C\.?V\.?|P\.?U\.?H\.?|F\.?H\.?U\.?)(?![^\W\d_])|株式会社|有限会社|有限公司|\bТОВ\b|\bООО\b|\bЗАО\b|\bПАО\b"
@@ -46,6 +46,10 @@ _HEADING = re.compile(
 _REGISTRATION = re.compile(
     r"(?i)^\W*(?:co\.?\s*(?:reg)?\.?\s*no\.?|company\s*(?:reg\.?)?\s*(?:no\.?)?|reg\.?\s*no\.?|br\s*no\.?|roc\s*no)?\W*[A-Z]{0,3}\d[\dA-Z ]{3,}\s?-?\s?[A-Z]?\W*$"
 )
+# A name with its register number in brackets: "KT WONG TRADING (001904043-H)".
+_REGISTERED_NAME = re.compile(r"^(\W*[^\W\d_][^\d(]{4,}?)\s*\(\s*(?:[A-Z]{1,3}\s?)?\d{5,12}\s?-?\s?[A-Z]\s*\)?\W*$")
+_REGISTERED = re.compile(r"\(\s?(?:[A-Z]{1,3}\s?)?\d{5,12}\s?-\s?[A-Z]\s?\)")
+_TIMES_PRICE = re.compile(r"^\W*\d{1,3}\s?[xX×*]\s?\d")
 _TRAILING_NUMBER = re.compile(
     r"[\s,]*[(\[]?\s*(?:Co\.?\s*No\.?:?\s*)?[A-Z]{0,3}\d{2}[\dA-Z/]{2,}\s*-?\s*[A-Z]?\s*[)\]]?\s*(?:\([A-Z0-9]+\))?\s*$"
 )
@@ -130,6 +134,7 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
         return []
     usual = max(1e-9, median(r.height for r in rows))
     everything = [re.sub(r"[\W_]+", "", fold(r.text)) for r in rows]
+    worn = median(r.confidence for r in head) < 0.75
     scored: list[tuple[float, int, str]] = []
     rank = 0
     for at, row in enumerate(head):
@@ -138,11 +143,18 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
         if counts:
             score += max(0.0, 2.0 - 0.35 * rank)
             rank += 1
+        if worn and not legal_form(text) and not _TRADE.search(text):
+            score -= 2.0  # among rows that nobody can read, one word is no name
         before = [r.text for r in head[2:at]]
-        if any(_INVOICE_HEADING.search(t) for t in before) or any(_CUSTOMER.search(r.text) for r in head[:at]):
-            score -= 2.5  # below the heading stands the customer
-        if legal_form(text) and any(is_address(t) for t in before):
+        if any(_CUSTOMER.search(r.text) for r in head[:at]):
             score -= 2.5
+        elif any(_INVOICE_HEADING.search(t) for t in before):
+            # Below the heading stands the customer, save where no company is named above it.
+            score -= 2.5 if any(legal_form(r.text) for r in head[:at]) or not legal_form(text) else 1.0
+        if legal_form(text) and any(is_address(t) for t in before):
+            score -= 1.2 if _REGISTERED.search(text) else 2.5
+        if at + 1 < len(rows) and _TIMES_PRICE.match(rows[row.index + 1].text):
+            score -= 3.0  # goods, where the head was cut off
         scored.append((score, at, text))
     out = []
     for score, at, text in scored:
@@ -156,17 +168,30 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
     return sorted(out, key=lambda c: (-c.score, c.rows[0].index))
 
 
+def how_sure(names: Sequence[NameCandidate]) -> float:
+    """Trust in the first of the candidates: what speaks for it, how far the next is, how high it stands, rivals beside it."""
+    best = names[0]
+    rows = {row.index for row in best.rows}
+    rivals = [n for n in names[1:] if not rows & {row.index for row in n.rows}]
+    margin = best.score - (rivals[0].score if rivals else 0.0)
+    beside = any(r.score > 2.0 and abs(r.rows[0].index - best.rows[-1].index) <= 1 for r in rivals)
+    sure = 0.6 + 0.02 * min(best.score, 7.0) + 0.05 * min(margin, 4.0)
+    return max(0.1, sure - 0.04 * min(best.rows[0].index, 6) - (0.08 if beside else 0.0))
+
+
 def _own_words(row: Row) -> str:
-    """The row without cells that are a heading or a number, where another cell holds a legal form."""
-    if len(row.cells) > 1:
-        for cell in row.cells:
+    """The row without stamps, and without cells that are a heading or a number, where another cell holds a legal form."""
+    first = row.cells[0]
+    cells = [c for c in row.cells if c is first or c.bottom - c.top < 1.5 * (first.bottom - first.top)]
+    if len(cells) == 1:
+        return first.text
+    if len(cells) > 1:
+        for cell in cells:
             legal = legal_form(cell.text)
             if legal and len(_LETTERS.findall(cell.text)) >= len(_LETTERS.findall(legal[0])) + 3:
                 return cell.text
         plain = [
-            c.text
-            for c in row.cells
-            if not _HEADING.search(c.text) and sum(x.isdigit() for x in c.text) * 2 <= len(c.text)
+            c.text for c in cells if not _HEADING.search(c.text) and sum(x.isdigit() for x in c.text) * 2 <= len(c.text)
         ]
         plain = [t for t in plain if not is_address(t) and t.count(",") < 1] or plain
         if plain:
@@ -178,6 +203,9 @@ def _score(
     text: str, row: Row, head: Sequence[Row], at: int, usual: float, everything: Sequence[str]
 ) -> tuple[float, bool]:
     """Points of one row, and whether it counts as a row of words when places are ranked."""
+    registered = _REGISTERED_NAME.match(text)
+    if registered:
+        text = registered[1]
     letters = len(_LETTERS.findall(text))
     digits = sum(c.isdigit() for c in text)
     legal = legal_form(text)
@@ -185,7 +213,7 @@ def _score(
         return -5.0, False
     if _THING_AND_NUMBER.match(row.text) or _ADDRESSEE.match(row.text):
         return -5.0, False
-    score = 0.0
+    score = 1.2 if registered and not legal else 0.0
     if letters < 3:
         score -= 1.5
     if legal and letters > len(_LETTERS.findall(legal[0])):
@@ -219,6 +247,8 @@ def _score(
         score -= 1.2  # a note in pencil above the head
     if _MONEY.search(text):
         score -= 2.0
+    if len(row.cells) > 1 and any(len(c.text) == 1 for c in row.cells):
+        score -= 0.6  # scribbles
     if row.confidence < 0.75:
         score -= 1.0
     if row.height > 1.25 * usual:
@@ -227,7 +257,7 @@ def _score(
         following = head[at + 1].text
         street = len(below) > 1 and is_street_above_town(*below)
         if _REGISTRATION.match(following) or is_address(following) or street or TAX_ID.search(following):
-            score += 0.8
+            score += 1.0
     if at == 0:
         score += 0.2
     if digits >= 4 and not legal:
@@ -298,7 +328,7 @@ def tidy_name(text: str) -> str:
         place = re.match(r"\s*\([^\W\d_][^\d)]{3,}\)", after)
         text = text[: legal.end()] + (place[0] if place else "")
         text = re.sub(
-            r"(?i)(?<![^\W\d_])[5s][do0]n(\.?\s*)[bd][hn]?[dou][il1]?\b",
+            r"(?i)(?<![^\W\d_])[5s][do0u]n(\.?\s*)[bd][hn]?[dou][il1]?\b",
             lambda m: ("SDN" if m[0][1:3].isupper() else "Sdn") + m[1] + ("BHD" if m[0][1:3].isupper() else "Bhd"),
             text,
         )
