@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from headrace.documents.errors import ImageTooLarge
+from headrace.documents.errors import DocumentError, ImageTooLarge
 from headrace.ocr import media
-from headrace.ocr.engine import Pixels
+from headrace.ocr.engine import PageImage, Pixels
 from headrace.ocr.limits import ReadLimits
 from headrace.ocr.pages import open_pages
 
@@ -55,8 +55,11 @@ def write_picture(source: bytes | str, number: int, target: bytes | str, limits:
             count = pages.count
             if not 1 <= number <= count:
                 return Picture(count, 0)
-            pixels = pages.image(number).pixels
-    return Picture(count, _write(pixels, number, os.fsencode(target)))
+            page = pages.read(number, text_layer=False)
+    if isinstance(page, DocumentError):
+        raise page
+    assert isinstance(page, PageImage)  # as it was asked for
+    return Picture(count, _write(page.pixels, number, os.fsencode(target)))
 
 
 def _write(pixels: Pixels, number: int, target: bytes) -> int:
