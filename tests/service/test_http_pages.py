@@ -20,6 +20,8 @@ from PIL import Image
 from service_support import serving
 from test_http_documents import problem
 
+from headrace.ocr.limits import ReadLimits
+from headrace.ocr.picture import write_picture
 from headrace.service.auth import Keys, make_key
 from headrace.service.edge import Edge
 from headrace.service.errors import PageUnreadable
@@ -77,6 +79,22 @@ def test_a_page_is_shown_upright_and_carries_no_tag_that_turns_it_again(client: 
     assert shown.getpixel((50, 50)) < 50
     assert shown.getpixel((250, 450)) > 200
     assert not shown.getexif()
+
+
+def test_a_page_that_was_turned_by_what_is_on_it_is_shown_as_it_was_recognised(tmp_path: Path) -> None:
+    upright = Image.new("L", (300, 500), 255)
+    upright.paste(0, (0, 0, 100, 100))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90; what is on it says by 180 more
+    source = tmp_path / "page.jpg"
+    source.write_bytes(encoded(upright.transpose(Image.Transpose.ROTATE_270), "JPEG", exif=exif))
+    for rotation, corner in ((270, (50, 50)), (90, (250, 450)), (None, (250, 450))):
+        target = tmp_path / f"{rotation}.jpg"
+        assert write_picture(os.fsencode(source), 1, os.fsencode(target), ReadLimits(), rotation).page_count == 1
+        with Image.open(target) as shown:
+            assert shown.size == (300, 500)
+            assert shown.getpixel(corner) < 50
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".jpg"] * 4
 
 
 def test_every_page_of_a_pdf_and_of_a_tiff_is_shown_and_the_one_behind_the_last_is_404(client: httpx.Client) -> None:

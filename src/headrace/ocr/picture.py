@@ -15,7 +15,9 @@ from headrace.documents.errors import DocumentError, ImageTooLarge
 from headrace.ocr import media
 from headrace.ocr.engine import PageImage, Pixels
 from headrace.ocr.limits import ReadLimits
+from headrace.ocr.orientation import CLOCKWISE_DEGREES
 from headrace.ocr.pages import open_pages
+from headrace.ocr.upright import turned
 
 MEDIA_TYPE = "image/jpeg"
 _QUALITY = 85
@@ -35,7 +37,9 @@ class Picture:
     size_bytes: int
 
 
-def write_picture(source: bytes | str, number: int, target: bytes | str, limits: ReadLimits) -> Picture:
+def write_picture(
+    source: bytes | str, number: int, target: bytes | str, limits: ReadLimits, rotation: int | None = None
+) -> Picture:
     """Writes a page as JPEG, complete or not at all.
 
     Args:
@@ -43,6 +47,8 @@ def write_picture(source: bytes | str, number: int, target: bytes | str, limits:
         number: the page, from 1; one that there is not is no error.
         target: where to; what is there is replaced.
         limits: of the document.
+        rotation: by how many degrees clockwise the stored page has to be turned, as `PageReading.rotation_applied`
+            says; None when that is not known: then by what its file says, and no more.
 
     Raises:
         DocumentError: the document cannot be opened, or this page not be decoded.
@@ -59,6 +65,8 @@ def write_picture(source: bytes | str, number: int, target: bytes | str, limits:
     if isinstance(page, DocumentError):
         raise page
     assert isinstance(page, PageImage)  # as it was asked for
+    if rotation is not None:
+        page = turned(page, (rotation - CLOCKWISE_DEGREES[page.orientation]) % 360)
     return Picture(count, _write(page.pixels, number, os.fsencode(target)))
 
 

@@ -46,6 +46,7 @@ class Wish:
 
     source: bytes
     number: int
+    rotation: int | None
     target: bytes
 
 
@@ -63,7 +64,7 @@ class DrawPages:
         limits = ReadLimits(**self.limits)
 
         def draw(wish: Wish) -> tuple[int, int]:
-            picture = write_picture(wish.source, wish.number, wish.target, limits)
+            picture = write_picture(wish.source, wish.number, wish.target, limits, wish.rotation)
             return picture.page_count, picture.size_bytes
 
         return draw
@@ -107,10 +108,15 @@ class PagePictures:
             Bound("page_worker", "bytes", rss_bytes, self.memory_limit_bytes, "its own 224 MiB + the largest page"),
         )
 
-    async def show(self, source: bytes, sha256: str, number: int) -> Path | int:
+    async def show(self, source: bytes, sha256: str, number: int, rotation: int | None = None) -> Path | int:
         """The picture of a page, or how many pages there are when there is none of this number.
 
         A cancelled call leaves the page being drawn, for the next one who asks.
+
+        Args:
+            source, sha256: where its bytes are, and their digest.
+            number: the page, from 1.
+            rotation: how it was turned when it was recognised; None while that is not known.
 
         Raises:
             Full: too many ask at this moment; says when to come back.
@@ -119,7 +125,7 @@ class PagePictures:
             StorageFull: the picture cannot be written.
             Closed: the service ends.
         """
-        name = f"{sha256}-{number}.jpg"
+        name = f"{sha256}-{number}-{rotation}.jpg"
         if (kept := self._cache.get(name)) is not None:
             return kept
         try:
@@ -130,7 +136,7 @@ class PagePictures:
         with permit:
             await self._ready.wait()
             if name not in self._wishes:
-                wish = Wish(source, number, os.fsencode(self._cache.path(name)))
+                wish = Wish(source, number, rotation, os.fsencode(self._cache.path(name)))
                 future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
                 future.add_done_callback(lambda done: done.cancelled() or done.exception())
                 self._wishes[name] = wish, future

@@ -13,6 +13,7 @@ from headrace.service.auth import Role
 from headrace.service.edge import Edge, exchange_of
 from headrace.service.openapi import answers
 from headrace.service.problems import Problem
+from headrace.service.reception import DocumentView
 from headrace.service.request_headers import inline, matches
 from headrace.service.routes.documents import DocumentId, existing
 
@@ -44,7 +45,8 @@ def router(edge: Edge) -> APIRouter:
         gone = Problem("result-expired", "the bytes of this document are not kept any more", document_id=document_id)
         if source is None:
             raise gone
-        tag = f'W/"{view.sha256[:32]}-{number}-{_DRAWN_AS}"'
+        rotation = _rotation(view, number)
+        tag = f'W/"{view.sha256[:32]}-{number}-{rotation}-{_DRAWN_AS}"'
         headers = {
             "ETag": tag,
             "Cache-Control": "private, no-cache",
@@ -54,7 +56,7 @@ def router(edge: Edge) -> APIRouter:
         }
         try:
             # Also for a 304: only a page that can be drawn has a tag.
-            shown = await edge.reception.pages.show(source, view.sha256, number)
+            shown = await edge.reception.pages.show(source, view.sha256, number, rotation)
         except UnreadableSource as error:
             raise gone from error
         if isinstance(shown, int):
@@ -66,3 +68,9 @@ def router(edge: Edge) -> APIRouter:
         return FileResponse(shown, media_type=JPEG, headers=headers)
 
     return routes
+
+
+def _rotation(view: DocumentView, number: int) -> int | None:
+    """How the page was turned when it was recognised; None before that, and for a page that could not be."""
+    readings = (view.receipt or {}).get("processing", {}).get("page_readings", ())
+    return next((its["rotation_applied"] for its in readings if its["page"] == number), None)
