@@ -42,7 +42,8 @@ cafe coffee kopitiam bistro food foods seafood frozen health beauty pharmacy far
 electronics furniture fashion boutique gift gifts gallery motor motors auto services service station petrol
 petroleum marketing holdings holding industries industry resources resource realties realty retail stores store shop
 company corporation management distribution distributors supplies supply suppliers supplier perniagaan syarikat
-runcit papan makanan minuman sayur house kitchen garden pizza burger chicken noodle noodles handicraft tailoring tailor printing print
+runcit papan makanan minuman sayur house kitchen garden pizza burger chicken noodle noodles handicraft tailoring
+tailor printing print
 expert computer computers digital technology mobile telecommunication optical jewellery watch watches sports toys
 education engineering construction plastic paper packaging machinery cash carry wholesale speed mart family guardian
 watsons popular mydin giant aeon tesco gardenia
