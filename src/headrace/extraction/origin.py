@@ -45,7 +45,7 @@ _EVIDENCE: tuple[tuple[str, float, str, str], ...] = (
     ("RU", 1.2, r"(?i)\bИНН\b|\bНДС\b|\bИТОГ\b|\bРУБ\b|\bККМ\b|\bMHH\s?\d|\bKKM\b|\bNTOR\b|\b8-800-\d{3}", "Russian tax words"),
     ("SE", 1.2, r"(?i)\bMOMS\b|\bKVITTO\b|\bOrg\.?nr\b|\bSVERIGE\b", "Swedish words"),
     ("NO", 1.2, r"(?i)\bMVA\b|\bNORGE\b|\bForetaksregister", "Norwegian words"),
-    ("DK", 1.2, r"(?i)\bCVR\b|\bDANMARK\b", "Danish words"),
+    ("DK", 1.2, r"(?i)\bCVR\b|\bDANMARK\b|\bHERAF MOMS\b|\bApS\b|\bK[ØO]BENHAVN\b|\bDANKORT\b", "Danish words"),
     ("FI", 1.2, r"(?i)\bALV\b|\bY-?TUNNUS\b|\bKUITTI\b", "Finnish words"),
     ("GB", 1.1, r"(?i)\bVAT\s?(?:No|Reg|Number)?\.?:?\s*(?:GB)?\s?\d{3}\s?\d{4}\s?\d{2}\b|\bVAT \d{3} \d{3} \d{3}\b|\bUNITED KINGDOM\b|\bLONDON\b|£|\b[A-Z]{1,2}\d[\dA-Z]? ?\d[A-Z]{2}$", "British words"),
     ("IE", 1.2, r"(?i)\bIRELAND\b|\bDUBLIN\b|\bIE\s?\d{7}[A-Z]{1,2}\b", "Irish words"),
