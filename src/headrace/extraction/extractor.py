@@ -32,6 +32,7 @@ from headrace.extraction.dates import ChosenDate, choose_date, choose_time
 from headrace.extraction.directory import Directory
 from headrace.extraction.fields import alternatives, amount_field, plain_amount, source_of, text_field, trust
 from headrace.extraction.figures import Figure, convention_of, figures_of, numbers_of
+from headrace.extraction.identifiers import find_receipt_number, find_tax_id
 from headrace.extraction.item_sums import printed_sums, reconcile
 from headrace.extraction.line_items import find_items
 from headrace.extraction.origin import countries, language
@@ -86,7 +87,7 @@ def extract(pages: Sequence[PageText], *, today: dt.date, directory: Directory |
         document_type=_document_type(rows, payable),
         merchant=directory.applied(merchant) if directory is not None else merchant,
         receipt_number=text_field(
-            merchants.find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
+            find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
         ),
         issue_date=_date(chosen, rows),
         issue_time=_time(rows, chosen.found),
@@ -212,7 +213,7 @@ def _merchant(rows: Sequence[Row], head_end: int, *, local: bool) -> Merchant:
         name=name,
         address=_address(where),
         phone=text_field(merchants.find_phone(rows), "phone.label", 0.75),
-        tax_id=text_field(merchants.find_tax_id(rows), "tax-id.label", 0.8),
+        tax_id=text_field(find_tax_id(rows), "tax-id.label", 0.8),
         website=text_field(merchants.find_website(rows), "website", 0.75),
     )
 
