@@ -7,12 +7,14 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from faulty_reading import faulty_pool
 from http_service import HttpService, fresh, open_edge
 from service_support import body_of, done, jpeg, send, serving
 from sqlalchemy import update
 from test_http_documents import problem
 
 from headrace.flow import Admitted, ServiceClass
+from headrace.service import house
 from headrace.service.errors import NotReplayable
 from headrace.service.reception import Reception
 from headrace.service.views import ServiceLimits, Submission
@@ -98,23 +100,29 @@ def test_bytes_that_a_younger_document_or_an_arrival_needs_stay(tmp_path: Path):
     asyncio.run(main())
 
 
-def test_a_document_that_waits_or_failed_keeps_its_bytes_until_it_was_run_again(tmp_path: Path):
+def test_a_document_that_waits_or_failed_keeps_its_bytes_until_it_was_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(house, "worker_pool", faulty_pool)
+    gate = tmp_path / "gate"
+
     async def main() -> None:
-        async with serving(tmp_path / "w", KEEPS) as reception:
-            waits = await send(reception, jpeg("waits"), "a")
-            cancelled = await reception.cancel("a", waits.document_id)
-            view = await reception.document("a", cancelled.document_id)
-            assert view is not None
+        async with serving(tmp_path / "w", KEEPS, attempts=1) as reception:
+            failed = await done(reception, await send(reception, jpeg("die"), "a", filename="die"))
+            waits = await send(reception, jpeg("waits"), "a", filename=f"wait-for {gate}")
+            unwanted = await send(reception, jpeg("unwanted"), "a")
+            await reception.cancel("a", unwanted.document_id)
             await age(reception, 31)
-            if view.kind == "failure":  # else it was faster
-                assert await sweep(reception) == 0
-                again = await reception.replay("a", cancelled.document_id)
-                await done(reception, again)  # type: ignore[arg-type]
+            assert await sweep(reception) == 1, "only of the one that nobody wants"
+            with pytest.raises(NotReplayable, match="not kept any more"):
+                await reception.replay("a", unwanted.document_id)
+            again = await reception.replay("a", failed.document_id)
+            gate.touch()
+            await done(reception, waits)
+            assert (await done(reception, again)).kind == "failure"  # type: ignore[arg-type]
             await age(reception, 31)
-            assert await sweep(reception) == 1
-            if view.kind == "failure":
-                with pytest.raises(NotReplayable):
-                    await reception.replay("a", cancelled.document_id)
+            assert await sweep(reception) == 1, "what failed again is kept again"
+            assert await reception.original("a", failed.document_id) is not None
 
     asyncio.run(main())
 
