@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import line_items
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
@@ -72,7 +74,12 @@ def main() -> None:
         if output is None:
             output = run(given.data / "img", given.engine, given.workers, Path(folder))
         result = score(given.score, output, labels, given.errors)
+        items = line_items.score(line_items.receipts(output), labels) if labels.is_file() else None
     print(table(f"{given.data.name}, {given.engine if given.output is None else given.output.name}", result))
+    if items is not None:
+        print(line_items.table(items))
+        for miss in (items.misses + items.invented)[: given.errors]:
+            print(f"    {miss}", file=sys.stderr)
 
 
 if __name__ == "__main__":

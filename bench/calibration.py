@@ -1,6 +1,6 @@
 """What confidences are worth: fits the curve of each field on labelled receipts, and measures them on others.
 
-    python bench/calibration.py                         measures the curves, each set by curves fitted on the others
+    python bench/calibration.py                         measures the curves, each fifth of the receipts by curves fitted on the other four
     python bench/calibration.py --write                 fits on all sets and writes the package's calibration.json
     python bench/calibration.py --chart FILE.svg        the reliability chart, from held-out values
 
@@ -17,7 +17,7 @@ import json
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -33,14 +33,15 @@ from headrace.ledger import Policy
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 SETS = ("data/sroie-dev", "data/wild-dev", "data/sroie-lines.jsonl.gz")
-GROUPS = 5
+GROUPS = FOLDS = 5
 TODAY = dt.date(2026, 12, 1)
 
 
 class Seen(NamedTuple):
-    """A value whose truth is known: of which set, which field, its raw score, and whether it is right."""
+    """A value whose truth is known: of which set, which fold and field, its raw score, and whether it is right."""
 
     set: str
+    fold: int
     name: str
     raw: float
     right: bool
@@ -50,15 +51,16 @@ def look(sources: Sequence[Path], score: ModuleType, cache: Path) -> tuple[list[
     """All values with a label, and the uncalibrated receipts of each set with their truth."""
     seen, read = [], defaultdict(list)
     for source in sources:
-        for one in receipts(source, score, cache):
+        for number, one in enumerate(receipts(source, score, cache)):
+            fold = number % FOLDS
             fields = extract(one.pages, today=TODAY, curves={})
             told = fields.model_dump(mode="json")
-            read[source.name].append((fields, one.truth))
+            read[source.name].append((fields, one.truth, fold))
             for name in PLACES:
                 its = field(told, name)
                 verdict = right(score, name, its["value"], one.truth)
                 if verdict is not None:
-                    seen.append(Seen(source.name, name, its["confidence"], verdict))
+                    seen.append(Seen(source.name, fold, name, its["confidence"], verdict))
     return seen, dict(read)
 
 
@@ -89,34 +91,32 @@ def by_chance(pairs: Sequence[tuple[float, bool]]) -> float:
     return 0.8 * math.sqrt(share * (1 - share) * GROUPS / len(pairs))
 
 
-def held_out(seen: Sequence[Seen]) -> dict[tuple[str, str], list[tuple[float, bool]]]:
-    """(confidence, right) of each set and field, by curves that were fitted without the set.
+def folds(seen: Sequence[Seen]) -> Iterator[tuple[dict[str, Curve], list[Seen]]]:
+    """The curves fitted on four fifths of all receipts, and the values of the other fifth, five times."""
+    for n in range(FOLDS):
+        yield fit(one for one in seen if one.fold != n), [one for one in seen if one.fold == n]
 
-    A field that has labels in one set only is fitted on one half of it, and measured on the other, both ways.
-    """
+
+def held_out(seen: Sequence[Seen]) -> dict[tuple[str, str], list[tuple[float, bool]]]:
+    """(confidence, right) of each set and field, by curves that were fitted on other receipts."""
     out: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
-    for held, name in dict.fromkeys((one.set, one.name) for one in seen):
-        its = [one for one in seen if one.set == held and one.name == name]
-        others = [one for one in seen if one.set != held and one.name == name]
-        parts = [(others, its)] if others else [(its[::2], its[1::2]), (its[1::2], its[::2])]
-        for known, measured in parts:
-            curve = Curve.fit((one.raw, one.right) for one in known)
-            out[held, name] += [(curve.at(one.raw), one.right) for one in measured]
+    for curves, others in folds(seen):
+        for one in others:
+            out[one.set, one.name].append((curves[PLACES[one.name]].at(one.raw), one.right))
     return dict(out)
 
 
 def accepted(read: dict[str, list[Any]], seen: Sequence[Seen], score: ModuleType) -> list[str]:
     lines = ["| set | accepted | totals right among them | totals right among the others |", "|---|---|---|---|"]
-    policy = Policy()
+    policy, curves = Policy(), [of_others for of_others, _ in folds(seen)]
     for held, its in read.items():
-        curves = fit([one for one in seen if one.set != held])
         counts = {True: [0, 0], False: [0, 0]}
         labelled = 0
-        for fields, truth in its:
+        for fields, truth, fold in its:
             if score.NORM["total"](truth.get("total")) is None:
                 continue
             labelled += 1
-            told = calibrated(fields, curves).model_dump(mode="json")
+            told = calibrated(fields, curves[fold]).model_dump(mode="json")
             verdict, _ = policy.judge(told, TODAY)
             is_right = right(score, "total", field(told, "total")["value"], truth)
             counts[verdict is Verdict.ACCEPTED][0] += 1

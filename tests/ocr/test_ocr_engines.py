@@ -1,12 +1,14 @@
 """One suite over all engines: what a caller may rely on, whichever is chosen."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from drawn_pages import LINES, draw_receipt
 
 from headrace.documents.text import group_lines
 from headrace.ocr import text_detector
-from headrace.ocr.engine import Engine, PageImage
+from headrace.ocr.engine import Effort, Engine, PageImage
 from headrace.ocr.registry import ENGINE_NAMES, create_engine
 
 
@@ -50,8 +52,8 @@ def test_gray_and_colour_pages_are_both_read(engine: Engine) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 400), (400, 1), (3, 3), (33, 47), (5000, 7)])
 def test_pages_of_any_shape_are_answered(engine: Engine, shape: tuple[int, int]) -> None:
-    for shade in (0, 255):
-        assert isinstance(engine.recognise(page_of(np.full(shape, shade, np.uint8))), tuple)
+    for shade, effort in product((0, 255), Effort):
+        assert isinstance(engine.recognise(page_of(np.full(shape, shade, np.uint8)), effort), tuple)
 
 
 def test_a_blank_page_has_no_text(engine: Engine) -> None:
@@ -96,6 +98,16 @@ def test_tesseract_reads_a_receipt(tesseract_engine: Engine) -> None:
 def test_rapidocr_reads_a_tilted_receipt_in_rows(rapidocr_engine: Engine, degrees: int) -> None:
     tilted = draw_receipt(width=700).rotate(degrees, expand=True, fillcolor=255)
     assert lines_of(rapidocr_engine, np.asarray(tilted)) == list(LINES)
+
+
+def test_a_thorough_look_finds_print_that_a_usual_one_is_too_coarse_for(rapidocr_engine: Engine) -> None:
+    rows = [f"ARTICLE {n:02d} {n}.50" for n in range(130)]
+    page = page_of(np.asarray(draw_receipt(rows, width=1400, letter_px=9)))
+    usual, thorough = (
+        {word for box in rapidocr_engine.recognise(page, effort) for word in box.text.split()} for effort in Effort
+    )
+    wanted = {row.split()[-1] for row in rows}
+    assert len(thorough & wanted) > len(usual & wanted)
 
 
 def test_the_null_engine_reads_nothing_and_loads_no_library() -> None:

@@ -71,9 +71,11 @@ class Curve:
         while len(blocks) > 1 and (blocks[-1][0] < least or _falls(blocks[-2], blocks[-1])):
             _join_last(blocks)
         knots: dict[float, float] = {}
+        lowest = min(same)
         for count, hits, scores in blocks:
             share = min(HIGHEST, max(LOWEST, (hits + 0.5) / (count + 1)))
             knots[round(scores / count, 4)] = round(max(share, max(knots.values(), default=0.0)), 4)
+        knots.setdefault(round(lowest, 4), min(knots.values()))  # level down to the lowest that was seen
         return cls(tuple(sorted(knots.items())), int(sum(block[0] for block in blocks)))
 
 

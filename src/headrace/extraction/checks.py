@@ -8,13 +8,18 @@ from decimal import Decimal
 from typing import Literal
 
 from headrace.documents.money import CASH_ROUNDING, minor_units, tolerance
-from headrace.documents.receipt import Check, ReceiptFields
+from headrace.documents.receipt import Check, ReceiptFields, TextField
+from headrace.extraction.identifiers import check_digits_fit
 
 ZERO = Decimal(0)
 
 
-def check(fields: ReceiptFields, *, today: dt.date) -> tuple[Check, ...]:
-    """All checks whose amounts are on the receipt; with nothing to compare only the one for required fields."""
+def check(fields: ReceiptFields, *, today: dt.date, service: Decimal = ZERO) -> tuple[Check, ...]:
+    """All checks whose amounts are on the receipt; with nothing to compare only the one for required fields.
+
+    Args:
+        service: the service charge printed below the items, which has no field of its own.
+    """
     currency = fields.currency.value
     payable, gross = fields.payable_amount.value, fields.tax_inclusive_amount.value
     net, tax = fields.tax_exclusive_amount.value, fields.tax_amount.value
@@ -91,7 +96,7 @@ def check(fields: ReceiptFields, *, today: dt.date) -> tuple[Check, ...]:
     amounts = [i.amount for i in fields.line_items if i.amount is not None]
     base = next((v for v in (gross, payable) if v is not None), None)
     if len(amounts) > 0 and base is not None:
-        _items(compare, fields, sum(amounts, ZERO), base, len(amounts), currency)
+        _items(compare, fields, sum(amounts, ZERO), base, len(amounts), currency, service)
     for n, line in enumerate(fields.tax_breakdown, 1):
         if line.rate is not None and line.taxable_amount is not None and line.tax_amount is not None:
             compare(
@@ -115,7 +120,23 @@ def check(fields: ReceiptFields, *, today: dt.date) -> tuple[Check, ...]:
             "the taxes by rate added up, and the tax",
         )
     out.extend(_date_checks(fields, today))
+    out.extend(_tax_id(fields.merchant.tax_id))
     return tuple(out)
+
+
+def _tax_id(field: TextField) -> list[Check]:
+    """A check digit that does not fit says that a digit was misread, or that the number is none: information only."""
+    fit = check_digits_fit(field.value, field.label_text) if field.value else None
+    if fit is None:
+        return []
+    message = (
+        f"the check digits of the tax number {field.value} {'fit' if fit else 'do not fit: a digit may be misread'}"
+    )
+    return [
+        Check(
+            id="tax-id", severity="info", passed=fit, actual=field.value, fields=("merchant.tax_id",), message=message
+        )
+    ]
 
 
 def _required(fields: ReceiptFields) -> Check:
@@ -132,13 +153,16 @@ def _required(fields: ReceiptFields) -> Check:
     return Check(id="required-fields", severity="error", passed=not missing, fields=tuple(missing), message=message)
 
 
-def _items(compare, fields, total, base, terms, currency) -> None:  # type: ignore[no-untyped-def]
+def _items(  # type: ignore[no-untyped-def]
+    compare, fields, total, base, terms, currency, service
+) -> None:
     """The items may add up to the total, to the net, or to the total less what is added below them."""
     tax = fields.tax_amount.value or ZERO
     discount = abs(fields.discount_amount.value or ZERO)
     tip = fields.tip_amount.value or ZERO
     allowed = tolerance(terms, currency)
-    sums = {total, total + tax, total - discount, total + tax - discount, total + tip, total + tax + tip}
+    added = {a + s - d for a in (ZERO, tax) for s in (ZERO, service, tip) for d in (ZERO, discount)}
+    sums = {total + a for a in added}
     best = min(sums, key=lambda s: (abs(s - base), s))
     compare(
         "items",
@@ -147,7 +171,7 @@ def _items(compare, fields, total, base, terms, currency) -> None:  # type: igno
         base,
         allowed,
         ("line_items", "tax_inclusive_amount"),
-        "the items (with tax, discount and tip where they are added), and the total",
+        "the items (with tax, service, discount and tip where they are added), and the total",
     )
 
 

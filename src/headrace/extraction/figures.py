@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
 from headrace.documents.text import Polygon
 from headrace.extraction.amounts import Amount, Convention, Number, find_numbers, read, vote
 from headrace.extraction.currencies import meanings
-from headrace.extraction.dates import FoundDate
+from headrace.extraction.date_forms import FoundDate
 from headrace.extraction.labels import Label, classify
 from headrace.extraction.rows import Row, fold
 from headrace.extraction.vocabulary import TAX_WORD, Kind
@@ -32,6 +32,8 @@ _TAX_COLUMN = re.compile(
     rf"\b(?:{TAX_WORD}|net|netto|gross|brutto|satz|rate|base|cuota|ht|ttc|imponibile|imposta|bruto|neto|taux|tipo|amount|amt)\b"
 )
 _LEAVES_TABLE = {Kind.TENDERED, Kind.CHANGE, Kind.PAYABLE, Kind.ROUNDED_TOTAL, Kind.CARD, Kind.SUBTOTAL, Kind.ROUNDING}
+
+_COUNTS = (Kind.COUNT, Kind.POINTS, Kind.TIP_SUGGESTION)
 
 _CELL_EDGE = "\x1f"
 
@@ -140,14 +142,32 @@ def _row_figures(entry: RowNumbers, convention: Convention, in_table: bool) -> l
                 segments.append((between.strip(" \x00:.*-="), []))
             else:
                 segments[-1] = (f"{segments[-1][0]} {between}".strip(), segments[-1][1])
-        segments[-1][1].append(read(number, convention))
+        amount = read(number, convention)
+        if number.marks == (" ",) and convention.minor == 2 and _fills_cell(entry.text, number):
+            amount = replace(amount, marked=True)  # "| 2 10 |" among amounts like 2.30: the mark was not seen
+        segments[-1][1].append(amount)
     figures = []
     for text, amounts in segments:
         label = classify(text) if text else None
         for order, amount in enumerate(amounts):
+            if label is not None and label.kind is Kind.CHANGE and amount.value < 0:
+                amount = replace(amount, value=-amount.value)  # German tills print what goes back with a minus
             last = order == len(amounts) - 1
+            if last and convention.minor == 0 and label is not None and label.kind not in _COUNTS:
+                # Where prices have no minor units, a bare number behind "cash" is money.
+                amount = replace(amount, marked=amount.marked or _is_plain(amount.number))
             figures.append(Figure(amount, entry.row, label, text, "right", in_table, order, last))
     return figures
+
+
+def _is_plain(number: Number) -> bool:
+    return not (number.marks or number.measured or number.percent) and len(number.groups[0]) <= 7
+
+
+def _fills_cell(text: str, number: Number) -> bool:
+    """True where the number is all there is in its cell, and other cells stand before it."""
+    before, after = text[: number.start].rstrip(" "), text[number.end :].lstrip(" ")
+    return before.endswith(_CELL_EDGE) and (not after or after[0] == _CELL_EDGE)
 
 
 def _is_label(text: str, *, first: bool) -> bool:

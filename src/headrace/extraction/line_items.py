@@ -9,7 +9,7 @@ numbers whose product is the amount: no column heads are needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -21,6 +21,7 @@ from headrace.extraction.vocabulary import Kind
 
 ZERO = Decimal(0)
 MAX_ITEMS = 2000
+MAX_FURTHER = 6
 _END = {
     Kind.SUBTOTAL,
     Kind.TOTAL,
@@ -52,6 +53,11 @@ _HEAD = re.compile(
     r"cant|articulo|unidades|prezzo|aantal|prijs|bedrag|rsp|u\.?p|total|disc|don gia|t\.?tien|sl|tax)\b"
 )
 _NAME = re.compile(r"[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
+_WORD_LIKE = re.compile(rf"{_NAME.pattern}|[^\W\d_]\S*\d|\d\S*[^\W\d_]")  # also "10'2X3", which names a plank
+_PER_UNIT = re.compile(
+    r"(?i)\s*(?:RM|EUR|PLN|zł|[$€£])?\s*/\s*(?:l|ltr|lit[re]{2}|kg|k9|100|lb|gal|h|st|stk|szt|unit)\b"
+)
+_PRICE_ALONE = re.compile(r"[^\W\d_]{2}.*@\s*(?:RM|[$€£])?\s*$")
 _NOT_NAME = re.compile(r"(?i)^\W*(?:x|rm|sr|zr|zrl|srl|os|nos?|pcs?|stk|szt|gab|un|kg|st|ea|each|\d+)\W*$")
 _WEIGHT = re.compile(r"(?i)(\d+[.,]\d{1,3})\s?(kg|k9|g|lb|1b|ltr|l)\b")
 _UNITS = {
@@ -67,17 +73,28 @@ _TIMES = re.compile(
     r"(?i)(\d+(?:[.,]\d+)?)\s*(?:stk|st|szt|gab|pcs?|nos?|un|pc|ea|個|点)?\.?\s*(?:[x@*]|\bX\b)\s*(?:単|单)?\s*(?:RM|EUR|\$|€|£|¥)?\s*(\d+(?:[.,]\d+)?)?"
 )
 _CODE = re.compile(r"(?<![\w.,])(\d{6,14})(?![\w.,])")
-_DISCOUNT = re.compile(
+DISCOUNT_WORDS = re.compile(
     r"(?i)\bdisc|rabat|opust|remise|descuento|sconto|korting|promo|coupon|\boff\b|less|割引|値引|gutschein|знижка|скидка|atl|at1"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The line items and their sum (None where there are none)."""
+    """The line items and their sum (None where there are none).
+
+    `further` is the same list read on behind its first, second... summary row: invoices print sums between groups of
+    items. Which one it is, the printed sums tell (`reconcile`).
+    """
 
     items: tuple[LineItem, ...]
     total: Decimal | None
+    further: tuple[Items, ...] = ()
+
+    @classmethod
+    def of(cls, items: Sequence[LineItem]) -> Items:
+        """These items, numbered from 1, with their sum."""
+        kept = tuple(i if i.line == n else i.model_copy(update={"line": n}) for n, i in enumerate(items, 1))
+        return cls(kept, sum((i.amount for i in kept if i.amount is not None), ZERO) if kept else None)
 
 
 @dataclass(slots=True)
@@ -88,6 +105,29 @@ class _Anchor:
     amount: Figure
     name: str
     numbers: list[Figure]
+
+    @property
+    def is_explained(self) -> bool:
+        """It lacks a name, and a quantity and a price make its amount: a row of digits behind it is its name."""
+        return not self.name and _quantity(self, self.amount.value)[0] is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A row that is no item itself, and its amounts."""
+
+    text: str
+    figures: Sequence[Figure]
+
+    def name_of(self, anchor: _Anchor) -> str:
+        """The row as this item's name; where it ends in the price of one, the price goes to the item's numbers."""
+        price = next((f for f in reversed(self.figures) if f.amount.marked and f.value > 0), None)
+        if price is not None and not self.text[price.amount.number.end :].strip():
+            counts = [f.value for f in anchor.numbers if f is not anchor.amount]
+            if any(n * price.value == abs(anchor.amount.value) for n in (Decimal(1), *counts)):
+                anchor.numbers.append(price)
+                return _plain_name(self.text[: price.amount.number.start])
+        return _plain_name(self.text)
 
 
 def find_items(rows: Sequence[Row], figures: Sequence[Figure], dated: Collection[int], *, whole_units: bool) -> Items:
@@ -104,35 +144,40 @@ def find_items(rows: Sequence[Row], figures: Sequence[Figure], dated: Collection
     for row in rows:
         if row.index not in dated and (right := _money(grouped.get(row.index, []), whole_units)) is not None:
             money[row.index] = right
-    start, stop = _zone(rows, figures, grouped, money)
-    column = _right_column([money[i] for i in money if start <= i < stop])
+    start, stops = _zone(rows, figures, grouped, money)
+    ends = frozenset(stops)
+    lists = []
+    for stop in stops[: 1 + MAX_FURTHER]:
+        inside = [r for r in rows[start:stop] if r.index not in ends]
+        lists.append(_listed(inside, grouped, money, dated))
+    first, *more = lists or [Items((), None)]
+    further = {len(i.items): i for i in more if len(i.items) > len(first.items)}
+    return Items(first.items, first.total, tuple(further.values()))
+
+
+def _listed(
+    rows: Sequence[Row], grouped: dict[int, list[Figure]], money: dict[int, Figure], dated: Collection[int]
+) -> Items:
+    """The items of these rows."""
+    column = _right_column([money[r.index] for r in rows if r.index in money])
     anchors: list[_Anchor] = []
-    loose: list[tuple[int, str]] = []
-    for row in rows[start:stop]:
+    loose: dict[int, _Words] = {}
+    for row in rows:
         mine = grouped.get(row.index, [])
         right = money.get(row.index)
-        if right is not None and right.polygon[1][0] < column - 0.12:
+        if right is not None and (right.polygon[1][0] < column - 0.12 or _is_price(row, right)):
             right = None
         if right is not None and not _is_detail(row, mine, anchors):
-            anchors.append(_Anchor(row, right, _name_in(row, mine), mine))
-        elif anchors and (right is not None or (_TIMES.search(row.text) and mine)):
+            anchors.append(_Anchor(row, right, _name_in(row, mine), list(mine)))
+        elif anchors and (right is not None or (_TIMES.search(row.text) and mine and not anchors[-1].is_explained)):
             anchors[-1].numbers.extend(mine)
-        elif _NAME.search(row.text) and row.index not in dated:
-            loose.append((row.index, row.text))
+        elif _WORD_LIKE.search(row.text) and row.index not in dated:
+            loose[row.index] = _Words(row.text, mine)
     if not anchors:
         return Items((), None)
     _give_names(anchors, loose)
-    items: list[LineItem] = []
-    for anchor in anchors[:MAX_ITEMS]:
-        item = _item(anchor, len(items) + 1)
-        if item is not None:
-            items.append(item)
-    return _items(items)
-
-
-def _items(items: Sequence[LineItem]) -> Items:
-    kept = tuple(i if i.line == n else i.model_copy(update={"line": n}) for n, i in enumerate(items, 1))
-    return Items(kept, sum((i.amount for i in kept if i.amount is not None), ZERO) if kept else None)
+    anchors = _without_prices(anchors)
+    return Items.of([_item(anchor, n) for n, anchor in enumerate(anchors[:MAX_ITEMS], 1)])
 
 
 def _money(figures: Sequence[Figure], whole_units: bool) -> Figure | None:
@@ -140,7 +185,7 @@ def _money(figures: Sequence[Figure], whole_units: bool) -> Figure | None:
     found = None
     for f in figures:
         number = f.amount.number
-        if number.measured or number.percent:
+        if number.measured or number.percent or _PER_UNIT.match(f.row.text, number.end):
             continue
         printed = f.amount.marked and (number.currency is not None or number.dash or len(number.groups) > 1)
         if printed or (whole_units and f.last and len(number.groups[0]) <= 6 and f.polygon[0][0] > 0.45):
@@ -156,8 +201,8 @@ def _right_column(amounts: Sequence[Figure]) -> float:
 
 def _zone(
     rows: Sequence[Row], figures: Sequence[Figure], grouped: dict[int, list[Figure]], money: dict[int, Figure]
-) -> tuple[int, int]:
-    """From behind the column heads, or from the first amount and its name, to the first row of the summary."""
+) -> tuple[int, list[int]]:
+    """From behind the column heads, or from the first amount and its name, to each row of the summary."""
     ends = set()
     for f in figures:
         if f.label is None or f.label.kind not in _END or f.label.purity < 0.6 or f.position != "right":
@@ -173,18 +218,18 @@ def _zone(
             ends.add(row.index)
     first = next((i for i in money if i not in ends and (i > 0 or _NAME.search(rows[0].text))), None)
     if first is None:
-        return 0, 0
-    stop = min((i for i in ends if i > first), default=len(rows))
+        return 0, []
+    stops = sorted(i for i in ends if i > first) or [len(rows)]
     heads = [r.index for r in rows[:first] if len(set(_HEAD.findall(fold(r.text)))) >= 2 and r.index not in money]
     if heads and first - heads[-1] <= 6:
-        return heads[-1] + 1, stop
+        return heads[-1] + 1, stops
     start = first
     while start > 0 and first - start < 2 and start - 1 not in ends and start - 1 not in money:
         text = rows[start - 1].text
         if not _NAME.search(text) or _HEADLIKE.search(text):
             break
         start -= 1
-    return start, stop
+    return start, stops
 
 
 def _name_in(row: Row, figures: Sequence[Figure]) -> str:
@@ -196,6 +241,12 @@ def _name_in(row: Row, figures: Sequence[Figure]) -> str:
     words = [w for w in before.split() if not _NOT_NAME.match(w) and not _CODE.fullmatch(w)]
     name = " ".join(words).strip(" *:-=@.,|")
     return name if _NAME.search(name) else ""
+
+
+def _is_price(row: Row, right: Figure) -> bool:
+    """True where the last amount is announced as a price, in one piece with its `@`, behind a name."""
+    start = right.amount.number.start
+    return _PRICE_ALONE.search(row.text[:start]) is not None and "@" in row.cell_at(start).text
 
 
 def _is_detail(row: Row, figures: Sequence[Figure], anchors: Sequence[_Anchor]) -> bool:
@@ -211,7 +262,7 @@ def _is_detail(row: Row, figures: Sequence[Figure], anchors: Sequence[_Anchor]) 
     )
 
 
-def _give_names(anchors: Sequence[_Anchor], loose: Sequence[tuple[int, str]]) -> None:
+def _give_names(anchors: Sequence[_Anchor], loose: Mapping[int, _Words]) -> None:
     """Gives rows of words without an amount to the nameless amounts beside them, and the rest to the item above."""
     nameless = [a for a in anchors if not a.name]
     free = dict(loose)
@@ -219,19 +270,34 @@ def _give_names(anchors: Sequence[_Anchor], loose: Sequence[tuple[int, str]]) ->
         return
     above = sum(1 for a in nameless if a.row.index - 1 in free)
     below = sum(1 for a in nameless if a.row.index + 1 in free)
-    first_is_words = bool(loose) and loose[0][0] < anchors[0].row.index
+    first_is_words = min(loose) < anchors[0].row.index
     steps = (-1, 1) if above > below or (above == below and first_is_words) else (1, -1)
     for anchor in nameless:
         for step in steps:
             at = anchor.row.index + step
             if at in free:
-                anchor.name = _plain_name(free.pop(at))
+                anchor.name = free.pop(at).name_of(anchor)
                 # A name broken over two rows: the row before it belongs to it when nobody else can own it.
                 if step == -1 and at - 1 in free and not any(a.row.index == at - 2 and not a.name for a in anchors):
                     owner = next((a for a in anchors if a.row.index == at - 2), None)
                     if owner is None or steps[0] == -1:
-                        anchor.name = f"{_plain_name(free.pop(at - 1))} {anchor.name}"
+                        anchor.name = f"{_plain_name(free.pop(at - 1).text)} {anchor.name}"
                 break
+
+
+def _without_prices(anchors: Sequence[_Anchor]) -> list[_Anchor]:
+    """Joins "NAME 63.00" with "code *4 252.00" below it: the price of one, and the amount of so many."""
+    kept: list[_Anchor] = []
+    for anchor in anchors:
+        before = kept[-1] if kept else None
+        if before is not None and before.row.index == anchor.row.index - 1 and before.name and not anchor.name:
+            price, counts = before.amount.value, [f.value for f in anchor.numbers if f is not anchor.amount]
+            if price > 0 and any(n * price == anchor.amount.value for n in counts):
+                anchor.name, anchor.numbers = before.name, [*anchor.numbers, before.amount]
+                kept[-1] = anchor
+                continue
+        kept.append(anchor)
+    return kept
 
 
 def _plain_name(text: str) -> str:
@@ -239,20 +305,20 @@ def _plain_name(text: str) -> str:
     return " ".join(words).strip(" *:-=@|") or text
 
 
-def _item(anchor: _Anchor, line: int) -> LineItem | None:
+def _item(anchor: _Anchor, line: int) -> LineItem:
     amount = anchor.amount.value
     code = _CODE.search(anchor.row.text)
-    name = anchor.name or (f"item {code[1]}" if code else "")
-    if not name:
-        return None
+    name = anchor.name or (f"item {code[1]}" if code else anchor.row.text)
     if (
         amount > 0
-        and _DISCOUNT.search(name)
+        and DISCOUNT_WORDS.search(name)
         and anchor.amount.label is not None
         and anchor.amount.label.kind is Kind.DISCOUNT
     ):
         amount = -amount
     quantity, price = _quantity(anchor, amount)
+    if quantity is not None and any(f.value == -quantity and not f.amount.marked for f in anchor.numbers):
+        quantity, amount = -quantity, -abs(amount)  # "-5 x 1.25": taken back, whether or not the amount says so
     unit = None
     if (weight := _WEIGHT.search(anchor.row.text)) and quantity is not None and "." in f"{quantity}":
         unit = _UNITS.get(weight[2].lower())
@@ -271,7 +337,7 @@ def _item(anchor: _Anchor, line: int) -> LineItem | None:
 
 def _quantity(anchor: _Anchor, amount: Decimal) -> tuple[Decimal | None, Decimal | None]:
     """Quantity and unit price: the first two numbers whose product is the amount."""
-    values = [f.value for f in anchor.numbers if f is not anchor.amount and f.value > 0][:8]
+    values = [abs(f.value) for f in anchor.numbers if f is not anchor.amount and f.value != 0][:8]
     tolerance = Decimal("0.02")
     for i, quantity in enumerate(values):
         for j, price in enumerate(values):
@@ -290,27 +356,3 @@ def _quantity(anchor: _Anchor, amount: Decimal) -> tuple[Decimal | None, Decimal
         if count == 1:
             return count, abs(amount)
     return None, None
-
-
-def reconcile(items: Items, targets: Collection[Decimal]) -> Items:
-    """Leaves out, or turns the sign of, the one item or end of the list without which the sum is one of the `targets`.
-
-    A subtotal that slipped in, a deposit printed twice, a discount without its minus: the printed sums tell.
-    """
-    if items.total is None or items.total in targets or not targets:
-        return items
-    rows = items.items
-    amounts = [i.amount or ZERO for i in rows]
-    for n, amount in enumerate(amounts):
-        if amount and items.total - amount in targets and len(rows) > 1:
-            return _items([i for m, i in enumerate(rows) if m != n])
-    for n, amount in enumerate(amounts):
-        if amount > 0 and items.total - 2 * amount in targets and _DISCOUNT.search(rows[n].description):
-            turned = rows[n].model_copy(update={"amount": -amount})
-            return _items([turned if m == n else i for m, i in enumerate(rows)])
-    for cut in range(2, len(rows)):
-        if sum(amounts[cut:], ZERO) in targets:
-            return _items(rows[cut:])
-        if sum(amounts[:-cut], ZERO) in targets:
-            return _items(rows[:-cut])
-    return items

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.documents.text import Box
@@ -30,6 +31,7 @@ class PageImage:
         width_px: width of the upright page as it was handed in; `pixels` may be a reduced copy of it.
         height_px: height, the same way.
         warnings: what was odd but did not stop decoding, in words for a person (`truncated image`).
+        orientation: what the file's EXIF said, and `pixels` were turned by already; 1 when it said nothing.
     """
 
     number: int
@@ -37,6 +39,19 @@ class PageImage:
     width_px: int
     height_px: int
     warnings: tuple[str, ...] = ()
+    orientation: int = 1
+
+
+class Effort(StrEnum):
+    """How hard an engine looks at a page. Models are the same and loaded once; memory has the same bound.
+
+    `THOROUGH` is for pages on which `USUAL` found too little: RapidOCR shows them to its detector about 1.5 times as
+    large (small pages are enlarged for it), which costs two to three times the CPU. Engines that know only one way
+    read as usual.
+    """
+
+    USUAL = "usual"
+    THOROUGH = "thorough"
 
 
 class Engine(Protocol):
@@ -54,10 +69,10 @@ class Engine(Protocol):
     def needs_pages(self) -> bool:
         """False when the engine would not look at a page, so that none has to be decoded."""
 
-    def recognise(self, image: PageImage) -> tuple[Box, ...]:
+    def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
         """The runs of text on the page, in any order, geometry in 0..1 of `image.pixels`.
 
-        The same page gives the same boxes. Tall pages come in bands, cut by the caller.
+        The same page and effort give the same boxes. Tall pages come in bands, cut by the caller.
 
         Raises:
             EngineError: the engine failed on this page.

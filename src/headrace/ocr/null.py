@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.documents.text import Box
-from headrace.ocr.engine import PageImage
+from headrace.ocr.engine import Effort, PageImage
 
 
 class NullEngine:
@@ -13,7 +13,7 @@ class NullEngine:
     models: tuple[str, ...] = ()
     needs_pages = False
 
-    def recognise(self, image: PageImage) -> tuple[Box, ...]:
+    def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
         """No boxes, whatever the page."""
         return ()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.documents.errors import EngineError
 from headrace.documents.text import Box
-from headrace.ocr.engine import PageImage, Pixels
+from headrace.ocr.engine import Effort, PageImage, Pixels
 from headrace.ocr.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ DETECTION_MODEL = "PP-OCRv6_det_small"
 RECOGNITION_MODEL = "PP-OCRv6_rec_small"
 _MAX_SIDE_PX = 2000
 """Pages are brought to this long side before anything else: 3.1 GB and no text was the result of not doing so."""
+_THOROUGH = 1.5
+_THOROUGH_SHORT_PX = 736
+"""A thorough look is this much larger, and the page's short side is at least this long then: RapidOCR's own default."""
 _ARENA_BYTES = 160 * 2**20
 """Room for a strip of the detector or a batch of the recogniser; what is not used of it is not resident."""
 _REHEARSED_PX = 800
@@ -74,20 +77,21 @@ class RapidOcrEngine:
         from headrace.ocr.text_recogniser import TextRecogniser
 
         cv2.setNumThreads(1)  # the workers are the parallelism
-        detector = TextDetector(_session(detection), detector_side_px)
+        detector = TextDetector(_session(detection))
         recogniser = TextRecogniser(_session(recognition))
         _rehearse(detector, recogniser)
         self._detector: TextDetector | None = detector
         self._recogniser: TextRecogniser | None = recogniser
         self._min_confidence = min_confidence
+        self._detector_side_px = detector_side_px
 
-    def recognise(self, image: PageImage) -> tuple[Box, ...]:
+    def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
         """The lines of text, or parts of them, in no order; see `Engine.recognise`."""
         if self._detector is None or self._recogniser is None:
             raise RuntimeError("the engine is closed")
         try:
             pixels = _prepared(image.pixels)
-            lines = self._detector.find(pixels)
+            lines = self._detector.find(pixels, self._seen_side_px(pixels, effort))
             texts = self._recogniser.read(pixels, lines)
         except MemoryError:
             raise
@@ -102,6 +106,14 @@ class RapidOcrEngine:
             if text.strip() and confidence >= self._min_confidence
         )
 
+    def _seen_side_px(self, pixels: Pixels, effort: Effort) -> int:
+        """The long side at which the detector is shown this page."""
+        shorter, longer = sorted(int(side) for side in pixels.shape[:2])
+        if effort is Effort.USUAL:
+            return min(longer, self._detector_side_px)
+        wanted = max(_THOROUGH * self._detector_side_px, _THOROUGH_SHORT_PX * longer / shorter)
+        return round(min(wanted, 2 * longer, _MAX_SIDE_PX * _THOROUGH))
+
     def close(self) -> None:
         """Frees the models."""
         self._detector = self._recogniser = None
@@ -113,7 +125,7 @@ def _rehearse(detector: TextDetector, recogniser: TextRecogniser) -> None:
 
     side = _REHEARSED_PX
     blank = np.full((side, side, 3), 255, np.uint8)
-    detector.find(blank)
+    detector.find(blank, side)
     recogniser.read(blank, [np.array([(0, 0), (side, 0), (side, side // 32), (0, side // 32)], np.float32)])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.documents.errors import EngineError
 from headrace.documents.text import Box
-from headrace.ocr.engine import PageImage, Pixels
+from headrace.ocr.engine import Effort, PageImage, Pixels
 from headrace.ocr.errors import MissingDependency
 
 LANGUAGE = "eng"
@@ -84,7 +84,7 @@ class TesseractEngine:
         self._api: Any = PyTessBaseAPI(path=str(folder), lang=LANGUAGE, psm=PSM.SINGLE_BLOCK, oem=OEM.LSTM_ONLY)
         self._api.SetVariable("debug_file", "/dev/null")  # its remarks would go to the worker's stderr, once a page
 
-    def recognise(self, image: PageImage) -> tuple[Box, ...]:
+    def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
         """Runs of words, split where the gap is wide; see `Engine.recognise`."""
         if self._api is None:
             raise RuntimeError("the engine is closed")

@@ -39,19 +39,22 @@ class TextDetector:
 
     Args:
         session: an onnxruntime session of a PP-OCR detection model.
-        side_px: the page is shown to the network with at most this long side; time grows with its square, memory does
-            not: see `_STRIP_PX`.
     """
 
-    def __init__(self, session: Any, side_px: int) -> None:
+    def __init__(self, session: Any) -> None:
         self._session = session
         self._input = session.get_inputs()[0].name
-        self._side_px = side_px
 
-    def find(self, pixels: Pixels) -> list[Corners]:
-        """The corners of each line of text on an RGB image, in no order; at most 1,000."""
+    def find(self, pixels: Pixels, side_px: int) -> list[Corners]:
+        """The corners of each line of text on an RGB image, in no order; at most 1,000.
+
+        Args:
+            pixels: the page.
+            side_px: the network is shown the page with this long side; time grows with its square, memory does not:
+                see `_STRIP_PX`.
+        """
         height, width = pixels.shape[:2]
-        seen = self._scaled(pixels)
+        seen = _scaled(pixels, side_px)
         probability = np.vstack([self._probability(seen, top, bottom) for top, bottom in _strips(*seen.shape[:2])])
         back = np.array([width / seen.shape[1], height / seen.shape[0]], np.float32)
         return [corners * back for corners in _boxes(probability)]
@@ -66,12 +69,13 @@ class TextDetector:
         found = self._session.run(None, {self._input: values})[0][0, 0]
         return np.asarray(found[top - first : bottom - first], np.float32)
 
-    def _scaled(self, pixels: Pixels) -> Pixels:
-        height, width = pixels.shape[:2]
-        scale = min(1.0, self._side_px / max(height, width))
-        size = [max(_STRIDE, round(side * scale / _STRIDE) * _STRIDE) for side in (width, height)]
-        way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
-        return np.asarray(cv2.resize(pixels, size, interpolation=way), np.uint8)
+
+def _scaled(pixels: Pixels, side_px: int) -> Pixels:
+    height, width = pixels.shape[:2]
+    scale = side_px / max(height, width)
+    size = [max(_STRIDE, round(side * scale / _STRIDE) * _STRIDE) for side in (width, height)]
+    way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(pixels, size, interpolation=way), np.uint8)
 
 
 def _strips(height: int, width: int) -> Iterator[tuple[int, int]]:
