@@ -39,6 +39,9 @@ _EVIDENCE: tuple[tuple[str, float, str, str], ...] = (
     ("RO", 1.2, r"(?i)\bBON FISCAL\b|\bCOD FISCAL\b|\bLEI\b", "Romanian words"),
     ("TR", 1.3, r"(?i)\bKDV\b|\bTOPKDV\b|\bTOPLAM\b|\bT[UÜ]RK[Iİ]YE\b|\bF[Iİi][SŞ] NO\b", "Turkish tax words"),
     ("UA", 1.3, r"(?i)\bПДВ\b|ФІСКАЛЬН|\bГРН\b|\bЗНИЖКА\b|\bДО СПЛАТИ\b|\bПН \d{12}|\bOICKA|\b[OФ]ICKA", "Ukrainian words"),
+    # An engine without Cyrillic writes the same shapes in Latin letters: СУМА, ПІДСУМОК, ЗНИЖКА; СУММА, КАССИР.
+    ("UA", 1.0, r"\bCYMA\b|\bN[I1l][AДD]CYMOK|\b3H[MNИ][KЖX]KA\b|\bOTIBKA\b", "Ukrainian words in look-alike letters"),
+    ("RU", 1.0, r"\bCYMMA\b|\bKACC[NMИ]P\b|\bHA[NЛ][NИ]YH", "Russian words in look-alike letters"),
     ("RU", 1.2, r"(?i)\bИНН\b|\bНДС\b|\bИТОГ\b|\bРУБ\b|\bККМ\b|\bMHH\s?\d|\bKKM\b|\bNTOR\b|\b8-800-\d{3}", "Russian tax words"),
     ("SE", 1.2, r"(?i)\bMOMS\b|\bKVITTO\b|\bOrg\.?nr\b|\bSVERIGE\b", "Swedish words"),
     ("NO", 1.2, r"(?i)\bMVA\b|\bNORGE\b|\bForetaksregister", "Norwegian words"),
@@ -51,7 +54,7 @@ _EVIDENCE: tuple[tuple[str, float, str, str], ...] = (
     ("CA", 1.2, r"(?i)\bCANADA\b|\bHST\b|\bPST\b|\bONTARIO\b|\bTVQ\b|\bTPS\b|\b[A-Z]\d[A-Z] ?\d[A-Z]\d\b", "Canadian tax words"),
     ("US", 1.1, r"\b(?:A[KLRZ]|C[AOT]|D[CE]|FL|GA|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]|PA|RI|S[CD]|T[NX]|UT|V[AT]|W[AIVY]),?\s+\d{5}(?:-\d{4})?\b", "state and ZIP code of the United States"),
     ("US", 0.35, r"\(\d{3}\)\s?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b|(?i:\bU\.?S\.?A\b|\bSALES TAX\b|\bSTATE TAX\b)|/lb\b|(?i:\b\dlb\b)", "American phone number or pounds"),
-    ("US", 0.7, r"\b[A-Z]{4,},? (?:CT|NY|NJ|CA|TX|FL|IL|OH|GA|NC|SC|VA|WA|AZ|TN|MO|MD|WI|MN|KY|UT|NV|KS)\b(?![.\w])", "city and state of the United States"),
+    ("US", 0.7, r"\b[A-Z]{4,}(?:,? |[.,])(?:CT|NY|NJ|CA|TX|FL|IL|OH|GA|NC|SC|VA|WA|AZ|TN|MO|MD|WI|MN|KY|UT|NV|KS)\b(?![.\w])", "city and state of the United States"),
     ("US", 1.0, r"(?i)\b\d\.\d{3}\s?%?\s*TAX|\bTAX\s*\d\.\d{3}\s?%", "sales tax with three decimals"),
     ("IN", 1.2, r"(?i)\bGSTIN\b|\bCGST\b|\bSGST\b|\bINDIA\b|\bDELHI\b|\bMUMBAI\b|\bBANGALORE\b|₹", "Indian tax words"),
     ("MX", 1.2, r"(?i)\bRFC\b|\bMEXICO\b|\bM[ÉE]XICO\b|\bC\.?F\.?D\.?I\b|\bS\.?A\.? DE C\.?V\b", "Mexican tax words"),
