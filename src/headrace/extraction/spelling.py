@@ -77,6 +77,8 @@ _ALIKE = tuple(
     )
 )
 _TOKEN = re.compile(r"[^\s,.()\[\]/&;+*#-]*[^\s,.()\[\]/&;+*#:-]")
+# "LUT 1504", "Eot 3", "Loi P.T. 2811" at the beginning: the lot. "Lor" is a lane, "Hot" a word.
+_LOT = re.compile(r"(?i)^(?:[eic1|]ot|l[ucdq0]t|lo[pifjl])(?=\s+(?:\d|P\.\s?T\b))")
 _DIGIT_LIKE = str.maketrans({"0": "o", "1": "l", "5": "s", "8": "b", "!": "i", "|": "l", "@": "a"})
 
 
@@ -147,6 +149,7 @@ def put_right(text: str, *, local: bool) -> str:
     text = re.sub(r"(?<=\d)[lI|](?=\d|\b(?![^\W\d_]))", "1", text)
     if not local:
         return text
+    text = _LOT.sub(lambda m: "LOT" if m[0].isupper() else "Lot", text)
     before = ""
 
     def one(m: re.Match[str]) -> str:
