@@ -54,8 +54,8 @@ READING, BOUNDS, TIMES, LEDGER = "Reading", "Bounds", "Time limits", "Ledger and
 
 _ALL = (
     # What is read, and how much of it.
-    Option("engine", Kind.NAME, "rapidocr", "", "The engine that reads the text: rapidocr, tesseract or null.",
-           "--engine", READING),
+    Option("engine", Kind.NAME, "rapidocr", "",
+           "The engine that reads the text: rapidocr, rapidocr-plain, tesseract or null.", "--engine", READING),
     Option("max_pixels", Kind.COUNT, 120_000_000, "pixels",
            "The largest page that is decoded; a larger one fails as image-too-large.", "--max-pixels", READING),
     Option("max_pages", Kind.COUNT, 200, "pages",
