@@ -54,8 +54,8 @@ def test_the_example_changes_nothing_as_it_stands() -> None:
 def test_the_example_with_every_line_taken_in_is_the_defaults() -> None:
     taken_in = re.sub(r"^#(\w+ = )", r"\1", example_file(), flags=re.MULTILINE)
     assert list(tomllib.loads(taken_in)) == list(OPTIONS)
-    without_policy = taken_in.replace('policy = "policy.toml"', "")
-    Path("headrace.toml").write_text(without_policy)
+    without_files = taken_in.replace('policy = "policy.toml"', "").replace('merchants = "merchants.jsonl"', "")
+    Path("headrace.toml").write_text(without_files)
     settings = RunSettings.load()
     assert settings.model_dump() == RunSettings().model_dump()
     assert str(settings.origin("workers")) == "derived"

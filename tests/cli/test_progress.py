@@ -56,6 +56,14 @@ def test_a_narrow_terminal_keeps_what_matters_most() -> None:
     ]
 
 
+def test_the_slowest_document_says_at_which_of_its_pages_it_is() -> None:
+    long = replace(RUNNING, slowest_pages_done=22, slowest_pages=113)
+    assert lines(long)[-1] == "slowest scans/IMG_1.jpg page 23 of 113 3.2 s"
+    assert log_line(long).endswith("slowest scans/IMG_1.jpg page 23 of 113 3.2 s")
+    assert "page 113 of 113" in log_line(replace(long, slowest_pages_done=113))
+    assert "page" not in lines(replace(RUNNING, slowest_pages_done=0, slowest_pages=1))[-1]
+
+
 HEADWAY = [
     ({"documents_total": None, "total_is_final": False, "eta_s": None}, "1,234 / ?   18.4/s   time left ?"),
     ({"total_is_final": False}, "1,234 / 40,000+   18.4/s"),  # no share of a total that still grows

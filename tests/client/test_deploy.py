@@ -40,6 +40,10 @@ def exported(service: ServiceProcess) -> dict[str, set[str]]:
     text = httpx.get(f"{service.url}/metrics").text
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
+        if family.type == "histogram":  # what is asked for are its buckets; sum and count come with them
+            labels = {label for sample in family.samples for label in sample.labels}
+            found[f"{family.name}_bucket"] = labels
+            continue
         found.setdefault(f"{family.name}_total" if family.type == "counter" else family.name, set())
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)

@@ -25,7 +25,7 @@ Command = Any  # click's, under whatever name Typer brings it
 _DEFAULT = re.compile(r" ?\[(default: [^\]]*|derived)\]")
 
 # Where the default is more than a value: said in words.
-_DEFAULT_IN_WORDS = {"policy": "the default rules"}
+_DEFAULT_IN_WORDS = {"policy": "the default rules", "merchants": "none"}
 
 
 def row(cells: Iterable[str]) -> str:

@@ -51,7 +51,7 @@ class ScriptedWorker:
         self.pool, self.pid, self.quota = pool, pid, quota
         self.in_flight: deque[Chunk[Any, Any]] = deque()
         self.usable, self.gone = True, False
-        self.depth, self.chunk_ns = 1, None
+        self.depth, self.chunk_ns, self.progress = 1, None, None
         self._ceiling = NO_CEILING
         self._doing: Doing | None = None
         self._given: deque[tuple[Chunk[Any, Any], bytes]] = deque()

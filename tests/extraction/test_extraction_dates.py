@@ -7,7 +7,8 @@ import time
 import pytest
 from paper import read, values
 
-from headrace.extraction.dates import find_dates, find_time
+from headrace.extraction.date_forms import find_dates
+from headrace.extraction.dates import find_time
 
 SHOP = ("GREEN CORNER SHOP", "12 High Street", "TOTAL | 12.50")
 
@@ -38,6 +39,11 @@ ONE_READING = {
     "7 września 2022": "2022-09-07",
     "Mar 9, 2023": "2023-03-09",
     "31 Ogos 2017": "2017-08-31",
+    "14/dun/2017 08:34": "2017-06-14",
+    "15/03/1815:41": "2018-03-15",
+    "15/03/2018:41": "2020-03-15",
+    "15/03/2O18": "2018-03-15",
+    "l5/O3/2018": "2018-03-15",
 }
 
 
@@ -56,6 +62,10 @@ def test_without_evidence_the_order_stays_open_with_both_readings() -> None:
 @pytest.mark.parametrize(
     ("evidence", "day"),
     [
+        ("CYMA 415,40", "2025-04-03"),
+        ("BALANCE 12.50 EUR", "2025-04-03"),
+        ("BALANCE £12.50", "2025-04-03"),
+        ("KACCNP: 3", "2025-04-03"),
         ("MwSt 19% 2,00", "2025-04-03"),
         ("WESTPORT, CT 06880", "2025-03-04"),
         ("Printed 28/03/2025", "2025-04-03"),
@@ -133,3 +143,36 @@ def test_the_time_beside_the_date_is_the_time_of_issue() -> None:
 @pytest.mark.parametrize("text", ["12.50 13.50", "19- 10/03", "No: 2018040110100050063", "03-62587191", "1.2.3"])
 def test_numbers_that_are_no_dates_are_left_alone(text: str) -> None:
     assert list(find_dates(text)) == []
+
+
+GST = ("KEDAI SDN BHD", "Jalan Subang 3, 40150 Shah Alam", "GST ID: 000473792512", "TOTAL | RM 12.50")
+
+
+def test_a_year_before_the_tax_on_the_receipt_began_is_a_misread_digit_and_says_so() -> None:
+    field = read(*GST, "15-03-13 15:41").issue_date
+    assert field.value == dt.date(2018, 3, 15)
+    assert field.status == "ambiguous"
+    assert field.confidence < 0.5
+    assert str(field.alternatives[0].value) == "2013-03-15"
+    assert "as printed" in field.alternatives[0].reason
+
+
+def test_a_year_before_the_tax_began_that_no_single_digit_explains_is_left_as_printed_but_in_doubt() -> None:
+    for printed in ("2002", "2014"):
+        field = read(*GST, f"15-03-{printed} 15:41").issue_date
+        assert (field.value, field.status) == (dt.date(int(printed), 3, 15), "ambiguous")
+
+
+def test_old_years_without_such_a_tax_are_believed() -> None:
+    assert date_of("Date: 15-03-2013 15:41") == ("2013-03-15", "ok")
+
+
+def test_eight_digits_alone_are_a_date_only_where_there_is_no_other() -> None:
+    assert date_of("27032018 | No. CS-20242") == ("2018-03-27", "ambiguous")
+    assert date_of("27032018 | No. CS-20242", "Date: 28/03/2018")[0] == "2018-03-28"
+    assert date_of("No. 39032018 | CS-20242") == (None, "missing")
+
+
+def test_a_date_with_an_illegible_digit_is_missing_and_not_invented() -> None:
+    assert date_of("Date: 03/0:/2018") == (None, "missing")
+    assert date_of("DATE:11/00/2017") == (None, "missing")

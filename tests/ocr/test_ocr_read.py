@@ -19,7 +19,7 @@ from headrace.documents.errors import (
     UnsupportedMediaType,
 )
 from headrace.documents.text import Box, TextSource
-from headrace.ocr.engine import TRUNCATED_IMAGE, Engine, PageImage
+from headrace.ocr.engine import TRUNCATED_IMAGE, Effort, Engine, PageImage
 from headrace.ocr.limits import ReadLimits
 from headrace.ocr.null import NullEngine
 from headrace.ocr.read import DocumentText, digest_source, read_document
@@ -46,7 +46,7 @@ class ScriptedEngine:
         self.seen: list[tuple[int, tuple[int, ...]]] = []
         self._act = act
 
-    def recognise(self, image: PageImage) -> tuple[Box, ...]:
+    def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
         self.seen.append((image.number, image.pixels.shape))
         self._act(image)
         return (Box(f"page {image.number}", ((0.1, 0.4), (0.9, 0.4), (0.9, 0.5), (0.1, 0.5)), 0.9),)
@@ -155,6 +155,16 @@ def test_when_no_page_can_be_read_the_document_fails_with_the_reason_of_the_firs
         read_document(write(tiff(2)), ScriptedEngine(fail))
 
 
+def test_every_page_is_told_when_it_is_done_whatever_became_of_it(write) -> None:
+    def fail_on_two(image: PageImage) -> None:
+        if image.number == 2:
+            raise EngineError("no", page=2)
+
+    told: list[tuple[int, int]] = []
+    read_document(write(tiff(3)), ScriptedEngine(fail_on_two), on_page=lambda *news: told.append(news))
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
 def test_one_page_at_a_time_is_decoded(write) -> None:
     import gc
     import weakref
@@ -162,11 +172,11 @@ def test_one_page_at_a_time_is_decoded(write) -> None:
     alive: list[weakref.ref[PageImage]] = []
 
     class Remembering(ScriptedEngine):
-        def recognise(self, image: PageImage) -> tuple[Box, ...]:
+        def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
             gc.collect()
             assert sum(ref() is not None for ref in alive) <= 1  # at most the page before, still in its frame
             alive.append(weakref.ref(image.pixels))
-            return super().recognise(image)
+            return super().recognise(image, effort)
 
     document = read_document(write(tiff(5)), Remembering())
     assert len(document.pages) == 5

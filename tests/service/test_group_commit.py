@@ -9,7 +9,7 @@ import pytest
 
 from headrace.flow import Closed
 from headrace.service.bell import Bell
-from headrace.service.group_commit import GroupCommit
+from headrace.service.group_commit import GroupCommit, Then
 
 DEADLINE_S = 30.0
 
@@ -96,6 +96,64 @@ def test_a_cancelled_wait_takes_its_item_out_or_the_owner_hears_of_it_once() -> 
         await commits.aclose()
         assert heard[1:] == [(1, 2)]
         assert ledger.committed == [1]
+
+    asyncio.run(main())
+
+
+def test_while_one_group_is_in_the_second_step_the_next_one_is_in_the_first() -> None:
+    async def main() -> None:
+        first, second = Ledger(), Ledger()
+        kept, rows = GroupCommit("first", most=1), GroupCommit("second", most=1, around=second.transaction)
+        first.may_go.set()
+
+        def run(number: int) -> asyncio.Task[int]:
+            return asyncio.create_task(
+                kept.run_both(first.write, number, lambda answer: None, Then(rows, second.write))
+            )
+
+        one = run(1)
+        await asyncio.to_thread(second.begun.wait, DEADLINE_S)  # 1 is held up in the second step
+        first.begun.clear()
+        two = run(2)
+        await asyncio.to_thread(first.begun.wait, DEADLINE_S)
+        assert not second.committed
+        second.may_go.set()
+        assert await asyncio.gather(one, two) == [2, 4]
+        assert (first.groups, second.groups) == ([[1], [2]], [[1], [2]])
+        await kept.aclose()
+        await rows.aclose()
+
+    asyncio.run(main())
+
+
+def test_what_fails_in_the_first_step_or_is_taken_out_between_the_two_never_comes_to_the_second() -> None:
+    async def main() -> None:
+        first, second = Ledger(), Ledger()
+        kept, rows = GroupCommit("first", most=9), GroupCommit("second", most=1, around=second.transaction)
+        first.may_go.set()
+        heard: list[tuple[int, object]] = []
+
+        def run(number: int) -> asyncio.Task[int]:
+            def hear(answer: int | BaseException) -> None:
+                heard.append((number, answer if isinstance(answer, int) else type(answer)))
+
+            return asyncio.create_task(kept.run_both(first.write, number, hear, Then(rows, second.write)))
+
+        begun = run(1)
+        await asyncio.to_thread(second.begun.wait, DEADLINE_S)
+        between, refused, broken = run(3), run(7), run(13)
+        await asyncio.wait({refused, broken})
+        assert rows.waiting == 1
+        between.cancel()
+        await asyncio.wait({between})
+        second.may_go.set()
+        assert await begun == 2
+        await kept.aclose()
+        await rows.aclose()
+        assert second.committed == [1]
+        assert sorted(heard, key=lambda one: one[0]) == [
+            (1, 2), (3, asyncio.CancelledError), (7, LookupError), (13, OSError)
+        ]  # fmt: skip
 
     asyncio.run(main())
 

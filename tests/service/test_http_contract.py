@@ -11,10 +11,16 @@ import schemathesis
 from http_service import HttpService, open_edge
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import CHECKS
-from test_http_documents import problem
+from test_http_documents import accepted, problem
 
 from headrace.service.limits import RequestLimits
 from headrace.service.problems import KINDS
+
+
+@schemathesis.serializer("application/partial-upload", "application/offset+octet-stream")
+def as_it_is(_, value):
+    return value if isinstance(value, bytes) else getattr(value, "data", str(value).encode())
+
 
 STREAMS = ("/v1/events",)
 HEALTH = list(HealthCheck)
@@ -30,12 +36,14 @@ def test_the_description_names_every_route_of_the_contract(api):
     told = {f"{method.upper()} {path}" for path, its in api["paths"].items() for method in its}
     assert told >= {
         "POST /v1/documents", "GET /v1/documents/{document_id}", "GET /v1/documents/{document_id}/file",
+        "GET /v1/documents/{document_id}/pages/{number}",
         "PATCH /v1/documents/{document_id}/receipt", "POST /v1/documents/{document_id}:approve",
         "POST /v1/documents/{document_id}:reject", "POST /v1/documents/{document_id}:replay",
         "DELETE /v1/documents/{document_id}", "POST /v1/batches", "POST /v1/batches/{batch_id}/documents",
         "POST /v1/batches/{batch_id}:close", "GET /v1/batches/{batch_id}", "GET /v1/batches/{batch_id}/results",
         "GET /v1/dead-letters", "GET /v1/ledger", "GET /v1/ledger/{sequence}/proof", "GET /v1/events",
-        "GET /v1/capacity", "GET /livez", "GET /readyz", "GET /metrics",
+        "POST /v1/uploads", "OPTIONS /v1/uploads", "HEAD /v1/uploads/{upload_id}", "PATCH /v1/uploads/{upload_id}",
+        "DELETE /v1/uploads/{upload_id}", "GET /v1/capacity", "GET /livez", "GET /readyz", "GET /metrics",
     }  # fmt: skip
 
 
@@ -104,6 +112,28 @@ def test_every_metric_is_in_the_page_and_the_page_names_no_other(client):
         for name, kind in re.findall(r"^# TYPE (\S+) (\w+)$", shown, re.MULTILINE)
     }
     assert found == told
+
+
+PROMISED = """documents_total pages_total refusals_total channel_depth channel_capacity oldest_eligible_age_seconds
+    permits_held permits_limit gate_open shed_level inflight_documents inflight_bytes drain_rate_documents_per_second
+    stage_duration_seconds worker_restarts_total worker_rss_bytes dead_letters webhook_deliveries_total
+    ledger_sequence"""
+
+
+def test_every_metric_that_was_promised_is_there_with_values_and_labels_of_a_fixed_set(client):
+    accepted(client)
+    shown = client.get("/metrics").text
+    for name in PROMISED.split():
+        assert re.search(rf"^# TYPE headrace_{name} ", shown, re.MULTILINE), name
+    labels = dict(re.findall(r'^headrace_(\w+)\{(\w+)="', shown, re.MULTILINE))
+    assert labels["stage_duration_seconds_bucket"] == "le"
+    assert labels["channel_capacity"] == labels["channel_depth"] == "channel"
+    assert labels["worker_rss_bytes"] == "worker"
+    values = dict(re.findall(r"^(headrace_\w+) ([0-9.]+)$", shown, re.MULTILINE))
+    assert float(values["headrace_ledger_sequence"]) >= 1
+    assert float(values["headrace_dead_letters"]) >= 0
+    (rss,) = re.findall(r'^headrace_worker_rss_bytes\{worker="1"\} (\S+)$', shown, re.MULTILINE)
+    assert float(rss) > 1 << 20
 
 
 def test_every_limit_of_requests_is_in_the_page():

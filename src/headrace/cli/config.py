@@ -92,9 +92,12 @@ def example_file() -> str:
     return "\n".join(lines) + "\n"
 
 
+_FILES = {"policy": "policy.toml", "merchants": "merchants.jsonl"}
+
+
 def _toml(option: Option) -> str:
     if option.default is None:
-        return '"policy.toml"' if option.kind is Kind.FILE else '"auto"'
+        return json.dumps(_FILES[option.name]) if option.kind is Kind.FILE else '"auto"'
     if isinstance(option.default, bool):
         return "true" if option.default else "false"
     if option.kind is Kind.SIZE:

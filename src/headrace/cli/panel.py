@@ -54,7 +54,7 @@ def log_line(snapshot: Snapshot) -> str:
         f"RSS {readable_bytes(snapshot.rss_bytes)}/{readable_bytes(snapshot.rss_ceiling_bytes)}",
         f"workers {snapshot.workers_busy}/{snapshot.workers}",
         counted(snapshot.restarts, "restart") if snapshot.restarts else "",
-        f"slowest {shorten(snapshot.slowest_uri, 48)} {duration(snapshot.slowest_age_s)}"
+        f"slowest {shorten(snapshot.slowest_uri, 48)}{_page(snapshot)} {duration(snapshot.slowest_age_s)}"
         if snapshot.slowest_uri
         else "",
     ]
@@ -114,9 +114,17 @@ def _machine(snapshot: Snapshot, width: int) -> list[Line]:
 def _slowest(snapshot: Snapshot, width: int) -> Line:
     if snapshot.slowest_uri is None:
         return _fit([(Part("slowest -", "dim"),)], width)
-    age = f" {duration(snapshot.slowest_age_s)}"
+    age = f"{_page(snapshot)} {duration(snapshot.slowest_age_s)}"
     room = width - len("slowest ") - len(age)
     return _fit([(Part("slowest "), Part(shorten(snapshot.slowest_uri, max(1, room)), "cyan"), Part(age))], width)
+
+
+def _page(snapshot: Snapshot) -> str:
+    """Where the slowest document is, when it has pages enough for that to be news."""
+    if snapshot.slowest_pages < 2:
+        return ""
+    page = min(snapshot.slowest_pages_done + 1, snapshot.slowest_pages)
+    return f" page {number(page)} of {number(snapshot.slowest_pages)}"
 
 
 def _gauge(name: str, used: int, limit: int, bar: bool, unit: object, *, full_is_bad: bool) -> Line:

@@ -92,7 +92,9 @@ def serve(
     if known.open and not is_loopback(host):
         raise OpenToOthers(f"{host} can be reached by others: --keys FILE is needed, or --host 127.0.0.1")
     service = Service(settings, bounds, known, told, keys_path=keys, limits_path=limits, debug=debug)
-    return asyncio.run(service.run(host, port))
+    import uvloop
+
+    return uvloop.run(service.run(host, port))
 
 
 def _new_key(path: Path | None, told: str) -> int:

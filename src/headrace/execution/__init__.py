@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from headrace.execution.inline import InlinePool
     from headrace.execution.outcome import Failure, Results, Success
     from headrace.execution.pool import WorkerPool
+    from headrace.execution.progress import report_progress
     from headrace.execution.statistics import (
         DrainReport,
         MapStatistics,
@@ -38,6 +39,7 @@ _HOMES = {
     "WorkerState": "statistics",
     "WorkerStatistics": "statistics",
     "chunks": "chunking",
+    "report_progress": "progress",
 }
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "WorkerState",
     "WorkerStatistics",
     "chunks",
+    "report_progress",
 ]
 
 

@@ -13,6 +13,7 @@ from headrace.execution.errors import PoolBusy, PoolClosed
 from headrace.execution.options import MapOptions
 from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, Failure, Success, describe
 from headrace.execution.pool import Constant
+from headrace.execution.progress import listening
 from headrace.execution.statistics import DrainReport, MapStatistics, PoolStatistics, Running
 
 T = TypeVar("T")
@@ -94,6 +95,7 @@ class InlineResults(Generic[T, R]):
         self._stopped = False
         self._pulled = self._released = self._charged = 0
         self._item: tuple[T, float] | None = None
+        self._error: Exception | None = None  # of on_progress
         self.closing = False
 
     def __aiter__(self) -> AsyncIterator[Success[T, R] | Failure[T]]:
@@ -118,6 +120,8 @@ class InlineResults(Generic[T, R]):
                 self._item = None
                 self._released += 1
                 yield outcome
+                if self._error is not None:
+                    raise self._error
             if source.error is not None and not (self._stopped or self.closing):
                 raise source.error
         finally:
@@ -133,7 +137,8 @@ class InlineResults(Generic[T, R]):
             attempts += 1
             begun = monotonic()
             try:
-                value = function(item)
+                with listening(self._tell):
+                    value = function(item)
             except Exception as error:
                 raised, exception = describe(error), error
             else:
@@ -154,6 +159,14 @@ class InlineResults(Generic[T, R]):
             if options.on_charge is not None:
                 await options.on_charge(item, failure)
 
+    def _tell(self, done: int, total: int) -> None:
+        if self._options.on_progress is None or self._item is None or self._error is not None:
+            return
+        try:
+            self._options.on_progress(self._item[0], done, total)
+        except Exception as error:
+            self._error = error
+
     def statistics(self) -> MapStatistics[T]:
         """A snapshot."""
         now, options = monotonic(), self._options
@@ -164,7 +177,7 @@ class InlineResults(Generic[T, R]):
             released=self._released,
             window_used=len(running),
             window_limit=options.window,
-            weight=sum(weigh(item) for item, _, _ in running),
+            weight=sum(weigh(one.item) for one in running),
             byte_budget=options.byte_budget,
             buffered=0,
             running=running,

@@ -23,6 +23,7 @@ class MapOptions:
     attempts: int = 1
     attempts_of: Callable[[Any], int] | None = None
     on_charge: Callable[[Any, Failure[Any]], Awaitable[None]] | None = None
+    on_progress: Callable[[Any, int, int], None] | None = None
     retriable: Container[str] = frozenset({WORKER_LOST})
 
     def __post_init__(self) -> None:

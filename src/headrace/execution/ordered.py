@@ -21,6 +21,7 @@ from headrace.execution.intake import Intake
 from headrace.execution.options import MapOptions
 from headrace.execution.outcome import ATTEMPTS_EXHAUSTED, UNPICKLABLE_ITEM, Failure, Success, describe
 from headrace.execution.process import DEPTH_LIMIT, End, Reply, WorkerProcess
+from headrace.execution.progress import Progress
 from headrace.execution.statistics import DrainReport, MapStatistics, Running
 from headrace.execution.watchdog import Watchdog
 from headrace.execution.window import Chunk, UnorderedWindow, Window
@@ -335,6 +336,15 @@ class MapResults(Generic[T, R]):
         worker.adapt_depth(replies, self._depth_limit, fixed=self._pool.depth is not None)
         self.fill()
 
+    def on_progress(self, worker: WorkerProcess, progress: Progress) -> None:
+        """Passes on how far a worker is."""
+        if self._options.on_progress is None or self.closing:
+            return
+        try:
+            self._options.on_progress(worker.in_flight[0].items[progress.place], progress.done, progress.total)
+        except Exception as error:
+            self.fail(error)
+
     def on_lost(self, worker: WorkerProcess, end: End) -> bool:
         """A worker is gone: charges the item it was on, runs the others again. Says whether an item was charged."""
         chunks = tuple(worker.in_flight)
@@ -380,7 +390,9 @@ class MapResults(Generic[T, R]):
     def _running(self) -> Iterator[Running[T]]:
         now_ns = monotonic_ns()
         for worker, chunk, doing in self._doing():
-            yield Running(chunk.items[doing.place or 0], (now_ns - doing.started_ns) / 1e9, worker.pid)
+            place, told = doing.place or 0, worker.progress
+            far = told[1:] if told is not None and told.place == place else (0, 0)
+            yield Running(chunk.items[place], (now_ns - doing.started_ns) / 1e9, worker.pid, *far)
 
     def _wake(self) -> None:
         if self._stopped and self._outstanding == 0:

@@ -19,6 +19,7 @@ from headrace.execution.options import MapOptions
 from headrace.execution.ordered import MapResults
 from headrace.execution.outcome import MEMORY_LIMIT, WORKER_LOST, Failure
 from headrace.execution.process import End, Reply, WorkerProcess
+from headrace.execution.progress import Progress
 from headrace.execution.statistics import DrainReport, PoolStatistics, WorkerState, WorkerStatistics
 from headrace.execution.wire import NO_CEILING
 from headrace.execution.worker import Hello
@@ -166,6 +167,7 @@ class WorkerPool(Generic[T, R]):
         attempts: int = 1,
         attempts_of: Callable[[T], int] | None = None,
         on_charge: Callable[[T, Failure[T]], Awaitable[None]] | None = None,
+        on_progress: Callable[[T, int, int], None] | None = None,
         retriable: Container[str] = frozenset({WORKER_LOST}),
     ) -> MapResults[T, R]:
         """Runs the function on everything that comes from the source.
@@ -185,6 +187,8 @@ class WorkerPool(Generic[T, R]):
             attempts: how often an item may be charged with a failure before that failure is its outcome.
             attempts_of: attempts charged to an item before this map; the lasting count lives with the caller.
             on_charge: awaited before a charged item is run again, so that the count can be made durable first.
+            on_progress: told in the event loop how far an item is (`progress.report_progress`), seldom enough for any
+                number of steps: item, done, total. When it raises, the map ends with that.
             retriable: codes of failures that are worth another attempt.
 
         Raises:
@@ -200,6 +204,7 @@ class WorkerPool(Generic[T, R]):
             attempts=attempts,
             attempts_of=attempts_of,
             on_charge=on_charge,
+            on_progress=on_progress,
             retriable=retriable,
         )
         return MapResults(self, source, options)
@@ -307,6 +312,11 @@ class WorkerPool(Generic[T, R]):
             self._map.on_replies(worker, replies)
         if worker.state is WorkerState.RETIRING and not worker.in_flight:
             worker.finish(End("recycled-rss", "it had grown too large"))
+
+    def on_progress(self, worker: WorkerProcess, progress: Progress) -> None:
+        """A worker says how far it is."""
+        if self._map is not None:
+            self._map.on_progress(worker, progress)
 
     def on_exit(self, worker: WorkerProcess) -> None:
         """A worker is gone: says so to the map, and starts another one."""

@@ -18,9 +18,11 @@ from time import monotonic_ns
 from typing import Any, NamedTuple, Protocol
 
 from headrace.execution.memory import ResidentMemory
+from headrace.execution.process_end import describe_exit, open_pidfd
+from headrace.execution.progress import Progress
 from headrace.execution.statistics import WorkerState
 from headrace.execution.window import Chunk
-from headrace.execution.wire import PARENT_DECIDES, REPLY, REQUEST, RETIRING, Doing, Kind, Page
+from headrace.execution.wire import PARENT_DECIDES, PROGRESS, REPLY, REQUEST, RETIRING, Doing, Kind, Page
 
 EXIT_GRACE_S = 2.0  # for a worker that was told to end: its exit handlers, its threads
 REAP_S = 0.02  # between looks at a dying process where the kernel has no pidfd
@@ -52,6 +54,9 @@ class Owner(Protocol):
     def on_replies(self, worker: WorkerProcess, replies: list[Reply]) -> None:
         """Chunks were answered, in the order they were sent."""
 
+    def on_progress(self, worker: WorkerProcess, progress: Progress) -> None:
+        """It says how far it is with the first chunk in flight."""
+
     def on_exit(self, worker: WorkerProcess) -> None:
         """The process is gone and reaped; all its replies came before. `in_flight` is what it leaves unanswered."""
 
@@ -65,6 +70,7 @@ class WorkerProcess:
         quota: items it may still be given before it is replaced; None for no end.
         depth: chunks it may have in flight.
         chunk_ns: running average of the time a chunk takes; None before the first.
+        progress: how far it is with the item it is on; None when it did not say.
         end: why it was killed or died; None while it lives.
         progress_ns: when it last answered, or was given something after it had nothing.
         answering_ns: when the last part of an answer came whose rest is to come; 0 when there is none.
@@ -80,6 +86,7 @@ class WorkerProcess:
         self.chunk_ns: int | None = None
         self.items_done = 0
         self.rss_bytes = 0
+        self.progress: Progress | None = None
         self.end: End | None = None
         self.start_error = ""
         self.progress_ns = monotonic_ns()
@@ -109,7 +116,7 @@ class WorkerProcess:
             self._socket.setsockopt(socket.SOL_SOCKET, option, SOCKET_BYTES)
         self._reading = True
         self._loop.add_reader(self._socket.fileno(), self.receive)
-        self._pidfd = _open_pidfd(self.pid)
+        self._pidfd = open_pidfd(self.pid)
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._reap)
         self._unsent.append(REQUEST.pack(len(greeting), 0, 0) + greeting)
@@ -234,7 +241,11 @@ class WorkerProcess:
                 self._started()
             elif kind == Kind.START_FAILED:
                 self.start_error = payload.decode()
+            elif kind == Kind.PROGRESS:
+                self.progress = Progress(*PROGRESS.unpack(payload))
+                self._owner.on_progress(self, self.progress)
             else:
+                self.progress = None
                 chunk = self.in_flight.popleft()
                 replies.append((chunk, kind, elapsed_ns, payload))
                 done += 0 if kind == Kind.RETURNED else len(chunk.items)
@@ -302,7 +313,7 @@ class WorkerProcess:
         while self._reading and self._readable():  # what it said last still counts
             self.receive()
         if self.end is None:
-            self.end = End("worker-lost", _describe_exit(returncode, self.rss_bytes))
+            self.end = End("worker-lost", describe_exit(returncode, self.rss_bytes))
         self._release()
         self._owner.on_exit(self)
 
@@ -375,23 +386,3 @@ class WorkerProcess:
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._socket.fileno())
-
-
-def _open_pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
-
-
-def _describe_exit(returncode: int, rss_bytes: int) -> str:
-    if returncode >= 0:
-        return f"the worker ended with exit code {returncode} while it ran the item"
-    try:
-        name = signal.Signals(-returncode).name
-    except ValueError:
-        name = f"signal {-returncode}"
-    detail = f"the worker was killed by {name}"
-    if returncode == -signal.SIGKILL:
-        detail += f"; often that is the kernel short of memory (the worker had {rss_bytes / 2**20:.0f} MB)"
-    return detail

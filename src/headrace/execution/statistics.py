@@ -11,11 +11,13 @@ T = TypeVar("T")
 
 
 class Running(NamedTuple, Generic[T]):
-    """An item that is being worked on: since when, and in which process."""
+    """An item that is being worked on: since when, in which process, and how far (0 of 0: it does not say)."""
 
     item: T
     since_s: float
     worker: int
+    done: int = 0
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What a worker and its parent say to each other: frames over a socket pair, and one page of shared memory.
 
 A request is a header and the pickle of one item (or of a list of `count` items); it is answered by one reply, in order.
+Before its reply, a request may have news of its progress, which answers nothing.
 The page is for what no message can say in time: which item the worker is on and since when (written by the worker
 before each item; read when the worker died or may be hanging), and up to where it may go on (written by the parent).
 Its words are single aligned 64-bit stores and are written in an order that makes every mixture of old and new harmless.
@@ -17,11 +18,13 @@ from typing import NamedTuple
 
 REQUEST = struct.Struct("<QQI")  # bytes of payload, position of the first item, items
 REPLY = struct.Struct("<QBQQ")  # bytes of payload, kind, ns in the function, resident bytes
+PROGRESS = struct.Struct("<IQQ")  # place of the item in its chunk, steps done, steps in all
 
 STARTED, RUNNING, CEILING = range(3)  # the words of the page
 PAGE_BYTES = 3 * 8
 INDEX_BITS = 20
-MAX_CHUNK = (1 << INDEX_BITS) - 2
+MAX_PLACE = (1 << INDEX_BITS) - 1
+MAX_CHUNK = MAX_PLACE - 1
 NO_CEILING = (1 << 64) - 1
 
 
@@ -35,6 +38,7 @@ class Kind(IntEnum):
     VALUES = 4  # of a chunk: pickled (values, seconds of each, {index: error as above})
     RETURNED = 5  # not begun: beyond the ceiling, or the worker is being replaced; no payload
     UNREADABLE = 6  # a chunk with an item that cannot be unpickled: to be sent one by one; no payload
+    PROGRESS = 7  # news of the item that runs, and no answer: may be left out; `PROGRESS`
 
 
 ANSWERED = (Kind.VALUE, Kind.ERROR, Kind.VALUES)
@@ -74,7 +78,7 @@ class Page:
         started_ns = self._words[STARTED]
         if running == 0:
             return None
-        index = (running & ((1 << INDEX_BITS) - 1)) - 1
+        index = (running & MAX_PLACE) - 1
         return Doing(running >> INDEX_BITS, None if index < 0 else index, started_ns)
 
     def set_ceiling(self, position: int) -> None:

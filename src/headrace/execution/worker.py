@@ -23,11 +23,14 @@ from typing import Any, NamedTuple
 from headrace.execution import main_module
 from headrace.execution.memory import ResidentMemory
 from headrace.execution.outcome import TRACEBACK_CHARS, UNPICKLABLE_ITEM, UNPICKLABLE_RESULT, describe
+from headrace.execution.progress import listening
 from headrace.execution.wire import (
     CEILING,
     INDEX_BITS,
+    MAX_PLACE,
     PAGE_BYTES,
     PARENT_DECIDES,
+    PROGRESS,
     REPLY,
     REQUEST,
     RETIRING,
@@ -38,6 +41,7 @@ from headrace.execution.wire import (
 
 PR_SET_PDEATHSIG = 1
 RSS_READING_NS = 50_000_000
+PROGRESS_NS = 200_000_000  # at most so often: bounds what a function with many quick steps sends
 EXCEPTION_BYTES = 1 << 20  # an exception that pickles to more is brought over as text only
 
 
@@ -74,7 +78,8 @@ def main(socket_fd: int, page_fd: int, parent_pid: int) -> None:
             return
         worker = Worker(function, connection, words, hello.retire_rss_bytes)
         try:
-            worker.serve(requests)
+            with listening(worker.tell_progress):
+                worker.serve(requests)
         except (BrokenPipeError, ConnectionResetError):
             return  # the parent does not want the answer any more
 
@@ -111,6 +116,7 @@ class Worker:
         self._rss_bytes = self._memory.read() or 0
         self._rss_read_ns = monotonic_ns()
         self._retiring = 0
+        self._told_ns = 0
 
     def serve(self, requests: io.BufferedReader[Any]) -> None:
         """Answers requests until the parent closes its end."""
@@ -195,6 +201,21 @@ class Worker:
                     values[index] = None
                     errors[index] = _dump_error(error, UNPICKLABLE_RESULT)
             return Kind.VALUES, total_ns, pickle.dumps((values, elapsed_s, errors), pickle.HIGHEST_PROTOCOL)
+
+    def tell_progress(self, done: int, total: int) -> None:
+        """Sends how far the item is, when its turn has come and the pipe has room."""
+        now_ns = monotonic_ns()
+        if now_ns - self._told_ns < PROGRESS_NS:
+            return
+        self._told_ns = now_ns
+        place = max(0, (self._words[RUNNING] & MAX_PLACE) - 1)
+        frame = REPLY.pack(PROGRESS.size, Kind.PROGRESS, 0, self._rss_bytes) + PROGRESS.pack(place, done, total)
+        try:
+            sent = self._connection.send(frame, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return  # the parent is busy; what comes later says more
+        if sent < len(frame):
+            self._connection.sendall(frame[sent:])
 
     def _watch_memory(self) -> None:
         now_ns = monotonic_ns()

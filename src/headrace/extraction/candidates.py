@@ -117,6 +117,7 @@ def add_proofs(
         printed = next((f for f in figures if f.value == given and f.amount.marked and not f.tax_table), None)
         if printed is not None:
             candidates[given] = Candidate(given, 1.5, printed)
+    _add_unlabelled_sum(candidates, figures)
     _before_additions(candidates, figures, rounding or ZERO)
     for value, c in candidates.items():
         if value <= 0:
@@ -154,6 +155,9 @@ def add_proofs(
         ):
             c.score += 1.0
             c.proofs.append("sum of the items")
+        other_words = c.figure is not None and c.figure.label is not None and c.figure.label.purity < 1
+        if items_sum is not None and value * 2 < items_sum and other_words and not c.proofs and discounts == {ZERO}:
+            c.score -= 2.5  # "total" of something else: less than half of the goods, and nothing was taken off
         if value in paid and c.figure is not None and c.figure.kind is not Kind.CARD:
             c.score += 1.0
             c.proofs.append("the card payment")
@@ -164,6 +168,19 @@ def add_proofs(
             below = c.figure is not None and c.figure.row.index > tip_row
             c.score += 4.0 if below else 1.5
             c.proofs.append("bill plus tip")
+
+
+def _add_unlabelled_sum(candidates: dict[Decimal, Candidate], figures: Sequence[Figure]) -> None:
+    """An amount whose label is lost, below a subtotal and a tax that add up to it, could be the total."""
+    subtotals = by_kind(figures, Kind.SUBTOTAL)
+    for tax in by_kind(figures, Kind.TAX):
+        for subtotal in subtotals[-3:]:
+            value = subtotal.value + tax.value
+            if tax.value <= 0 or value in candidates or tax.row.index <= subtotal.row.index:
+                continue
+            below = (f for f in figures if f.value == value and f.amount.marked and f.row.index > tax.row.index)
+            if (printed := next((f for f in below if not f.tax_table and f.label is None), None)) is not None:
+                candidates[value] = Candidate(value, 2.0, printed)
 
 
 def _before_additions(candidates: dict[Decimal, Candidate], figures: Sequence[Figure], rounding: Decimal) -> None:

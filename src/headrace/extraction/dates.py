@@ -1,59 +1,17 @@
 # ruff: noqa: E501 - the tables of patterns read better unbroken
-"""Dates and times: ISO untouched, every other order by evidence, and both readings where there is none.
-
-No time zone enters anywhere: a date is what is printed.
-"""
+"""The date and time of issue: the order of day and month by evidence, and both readings where there is none."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headrace.extraction.date_forms import FoundDate, find_dates
 from headrace.extraction.origin import MONTH_FIRST, YEAR_FIRST
 from headrace.extraction.rows import Row, fold
 
-_MONTH_NAMES = (
-    "jan january januar janvier janv enero ene gennaio gen janeiro januari stycznia styczen sty januari ocak",
-    "feb february februar fevrier fevr febrero febbraio fevereiro fev februari lutego luty lut subat",
-    "mar march marz maerz mrz mars marzo marco maart mrt marca marzec mac mart",
-    "apr april avril avr abril abr aprile kwietnia kwiecien kwi nisan",
-    "may mai mayo maggio mag maio mei maja maj mayis",
-    "jun june juni juin junio giugno giu junho czerwca czerwiec cze haziran",
-    "jul july juli juillet juil julio luglio lug julho lipca lipiec lip julai temmuz",
-    "aug august aout agosto ago augustus sierpnia sierpien sie ogos agustus agu agustos",
-    "sep sept september septembre septiembre settembre set setembro wrzesnia wrzesien wrz eylul",
-    "oct october oktober okt octobre octubre ottobre ott outubro out pazdziernika paz ekim",
-    "nov november novembre noviembre novembro listopada listopad lis kasim",
-    "dec december dezember dez decembre diciembre dic dicembre dezembro grudnia grudzien gru dis disember desember aralik",
-)
-MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
-_MONTH = "|".join(sorted(MONTHS, key=lambda n: (-len(n), n)))
-
-_D = r"[0-9oOlI|]"  # a digit, or what engines read for 0 and 1
-_YEAR = r"(?:(?:19|20|25)\d\d)"
-_TIME_AHEAD = r"(?=\D|$|\d{1,2}[:.]\d\d)"
-_NUMERIC = re.compile(
-    rf"(?<![\d.,])(?<!\d[-/])({_D}{{1,2}})\s?([-/.,])\s?({_D}{{1,2}})\s?\2\s?({_YEAR}|\d\d){_TIME_AHEAD}"
-)
-# A number or a time runs into the date: "#19536001/06/2018", "18:1524/05/18".
-_GLUED = re.compile(rf"(?<=\d)(\d\d)([-/])(\d\d)\2({_YEAR}|\d\d)(?!\d)")
-_ISO = re.compile(rf"(?<!\d)({_YEAR})\s?([-/.年])\s?(\d{{1,2}})\s?[-/.月]\s?(\d{{1,2}})(?!\d(?!\d?:))日?")
-_DAY_MONTH = re.compile(
-    rf"(?<![\d])(\d{{1,2}})\s?(?:st|nd|rd|th)?[\s./,-]*(?:de |of )?({_MONTH})(?![a-z])\.?[\s./,-]*(?:de |of |del )?('?{_YEAR}|'?\d\d){_TIME_AHEAD}"
-)
-_MONTH_DAY = re.compile(
-    rf"(?<![a-z])({_MONTH})(?![a-z])\.?[\s./-]*(\d{{1,2}})(?:st|nd|rd|th)?[\s.,/'-]+({_YEAR}|\d\d(?![\d:])){_TIME_AHEAD}"
-)
-_YEAR_MONTH_NAME = re.compile(rf"(?<!\d)({_YEAR})[\s./-]*({_MONTH})(?![a-z])[\s./-]*(\d{{1,2}})(?!\d)")
-_COMPACT = re.compile(r"(?<!\d)(20\d\d)(0[1-9]|1[0-2])([0-3]\d)(?!\d)")
-_COMPACT_DAY_FIRST = re.compile(r"(?<!\d)([0-3]\d)([01]\d)(20\d\d)(?=\s+\d\d[:;]\d\d)")
-_COMPACT_SHORT = re.compile(r"(?<![\d.,:/-])(\d\d)(\d\d)(\d\d)(?=\s+\d\d:\d\d)")
-_ERA = re.compile(
-    r"(?<![A-Za-z])(令和|平成|昭和|[RHS])\s?(\d{1,2}|元)\s?[年./-]\s?(\d{1,2})\s?[月./-]\s?(\d{1,2})(?!\d)日?"
-)
-_ERA_START = {"令和": 2018, "R": 2018, "平成": 1988, "H": 1988, "昭和": 1925, "S": 1925}
 _TIME = re.compile(
     r"(?<![\d.,])(?P<h>[01]?\d|2[0-4])\s?(?P<mark>[:.hH時])\s?(?P<m>[0-5]\d)(?:\s?[:.分]\s?(?P<s>[0-5]\d))?秒?\s?(?P<half>[AaPp]\.?\s?[Mm])?(?![\d])"
 )
@@ -65,6 +23,10 @@ _DATE_LABEL = re.compile(
     r"\bdate|\bdat[eiu]|datum|fecha|\bdata\b|tarikh|tarih|tanggal|ngay|дата|日期|発行|\bdt\b|invoice date|factuurdatum|rechnungsdatum|issued"
 )
 _TIME_LABEL = re.compile(r"time|zeit|heure|hora|\bora\b|masa|saat|tijd|godz|час|время")
+# Currencies of countries that all write the day first; $ and ¥ tell nothing.
+_DAY_FIRST_MONEY = re.compile(
+    r"[€£₹₫₺₴₽]|\b(?:EUR|GBP|CHF|PLN|CZK|SEK|NOK|DKK|MYR|SGD|NZD|AUD|INR|IDR|VND|TRY|UAH|BRL|MXN)\b|R\$|zł"
+)
 _WEEKDAYS = {
     name: day
     for day, names in enumerate(
@@ -85,27 +47,6 @@ OLDEST_YEARS = 25
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDate:
-    """A date on the document, with every order it can be read in.
-
-    Attributes:
-        readings: calendar dates with the order they come from (`ymd`, `dmy`, `mdy`), the likelier first.
-        raw: as printed.
-        row, start, end: where.
-        fixed: the order is not in question (ISO, a month in letters, an era).
-        weak: digits without separators: a number that may be no date.
-    """
-
-    readings: tuple[tuple[dt.date, str], ...]
-    raw: str
-    row: int
-    start: int
-    end: int
-    fixed: bool = False
-    weak: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ChosenDate:
     """The issue date with its evidence; `value` is None where nothing on the document can be it."""
 
@@ -115,82 +56,6 @@ class ChosenDate:
     ambiguous: bool
     reason: str
     others: tuple[tuple[dt.date, float, str], ...] = field(default=())
-
-
-def find_dates(text: str, row: int = 0) -> Iterator[FoundDate]:
-    """Every date of a row; spans do not overlap, and the surest form of a span wins."""
-    folded = fold(text)
-    # Folding may change lengths (ligatures); then offsets would lie, and the text itself is searched without month names.
-    words = folded if len(folded) == len(text) else text.lower()
-    taken: list[tuple[int, int]] = []
-    for readings, start, end, fixed, weak in _all_forms(text, words):
-        if readings and not any(start < e and s < end for s, e in taken):
-            taken.append((start, end))
-            yield FoundDate(tuple(readings), text[start:end], row, start, end, fixed, weak)
-
-
-_Form = tuple[list[tuple[dt.date, str]], int, int, bool, bool]
-
-
-def _all_forms(text: str, words: str) -> Iterator[_Form]:
-    for m in _ERA.finditer(text):
-        year = 1 if m[2] == "元" else int(m[2])
-        yield _readings([(_ERA_START[m[1]] + year, int(m[3]), int(m[4]), "ymd")]), *m.span(), True, False
-    for m in _ISO.finditer(text):
-        yield _readings([(int(m[1]), int(m[3]), int(m[4]), "ymd")]), *m.span(), True, False
-    for m in _DAY_MONTH.finditer(words):
-        yield _readings([(_year(m[3]), MONTHS[m[2]], int(m[1]), "dmy")]), *m.span(), True, False
-    for m in _MONTH_DAY.finditer(words):
-        yield _readings([(_year(m[3]), MONTHS[m[1]], int(m[2]), "mdy")]), *m.span(), True, False
-    for m in _YEAR_MONTH_NAME.finditer(words):
-        yield _readings([(int(m[1]), MONTHS[m[2]], int(m[3]), "ymd")]), *m.span(), True, False
-    for m in _NUMERIC.finditer(text):
-        yield _numeric(m), *m.span(), False, False
-    for m in _COMPACT.finditer(text):
-        yield _readings([(int(m[1]), int(m[2]), int(m[3]), "ymd")]), *m.span(), True, True
-    for m in _GLUED.finditer(text):
-        yield _numeric(m), *m.span(), False, False
-    for m in _COMPACT_DAY_FIRST.finditer(text):
-        yield _readings([(int(m[3]), int(m[2]), int(m[1]), "dmy")]), *m.span(), True, True
-    for m in _COMPACT_SHORT.finditer(text):
-        a, b, c = int(m[1]), int(m[2]), int(m[3])
-        parts = [(2000 + c, b, a, "dmy"), (2000 + c, a, b, "mdy"), (2000 + a, b, c, "ymd")]
-        yield _readings(parts), *m.span(), False, True
-
-
-def _numeric(m: re.Match[str]) -> list[tuple[dt.date, str]]:
-    first, second = (part.translate(_DIGITS) for part in (m[1], m[3]))
-    if not any(c.isdigit() for c in m[1] + m[3]):
-        return []
-    a, b, year = int(first), int(second), m[4]
-    parts = [(_year(year), b, a, "dmy"), (_year(year), a, b, "mdy")]
-    if m[2] == "." and a <= 31:
-        parts = parts[:1] if b <= 12 else parts
-    if len(year) == 2 and len(m[1]) == 2:
-        parts.append((2000 + a, b, int(year), "ymd"))
-    return _readings(parts)
-
-
-_DIGITS = str.maketrans("oOlI|", "00111")
-
-
-def _year(text: str) -> int:
-    year = int(text.strip("'"))
-    return year + (2000 if year < 80 else 1900) if year < 100 else year
-
-
-def _readings(parts: Iterable[tuple[int, int, int, str]]) -> list[tuple[dt.date, str]]:
-    """The parts that are days of the calendar; Thai years (2500 and more) become common years."""
-    out: list[tuple[dt.date, str]] = []
-    for year, month, day, order in parts:
-        common = year - 543 if 2500 <= year < 2600 else year
-        try:
-            date = dt.date(common, month, day)
-        except ValueError:
-            continue
-        if date not in (d for d, _ in out):
-            out.append((date, order))
-    return out
 
 
 def choose_date(
@@ -223,7 +88,16 @@ def choose_date(
         return ChosenDate(None, None, 0.0, False, "no date on the document", _unique(rejected, None))
     best_score, best = max(scored, key=lambda item: (item[0], -item[1].row, -item[1].start))
     value, ambiguous, reason = _settle(best, order, why, rows)
-    other = [(d, 0.35 if ambiguous else 0.1, f"the same digits read {form}") for d, form in best.readings if d != value]
+    printed = value
+    value, doubt = _of_its_time(value, rows, countries)
+    if best.weak and best_score < 0:
+        ambiguous, reason = True, "digits without separators, and no other date on the document"
+    if doubt:
+        ambiguous, reason = True, doubt
+    other = [(printed, 0.4, f"as printed; {doubt}")] if value != printed else []
+    other += [
+        (d, 0.35 if ambiguous else 0.1, f"the same digits read {form}") for d, form in best.readings if d != printed
+    ]
     for score, found in sorted(scored, key=lambda item: -item[0]):
         if found is not best:
             date, _, _ = _settle(found, order, why, rows)
@@ -234,6 +108,46 @@ def choose_date(
     if best.weak:
         confidence = min(confidence, 0.6)
     return ChosenDate(value, best, max(0.1, confidence), ambiguous, reason, _unique([*other, *rejected], value))
+
+
+# Taxes are named on receipts from the day they began: country, words, first day, last day that is usual, reason.
+_TAX_PERIODS = (
+    (
+        "MY",
+        r"\bGST\b",
+        dt.date(2015, 4, 1),
+        dt.date(2018, 12, 31),
+        "GST was charged in Malaysia from April 2015 to 2018",
+    ),
+    (
+        "IN",
+        r"\b[CS]GST\b|\bGSTIN\b",
+        dt.date(2017, 7, 1),
+        dt.date(2100, 1, 1),
+        "GST is charged in India since July 2017",
+    ),
+)
+_LOOK_ALIKE = {"0": "68", "1": "7", "3": "8", "5": "6", "6": "580", "7": "1", "8": "360"}
+
+
+def _of_its_time(
+    date: dt.date, rows: Sequence[Row], countries: Mapping[str, tuple[float, str]]
+) -> tuple[dt.date, str | None]:
+    """The date, or the one look-alike of its year that is not older than the tax named on the receipt, and the doubt."""
+    country = next(iter(countries), None)
+    for home, words, first, last, reason in _TAX_PERIODS:
+        if country != home or date >= first or not any(re.search(words, row.text) for row in rows):
+            continue
+        year = f"{date.year}"
+        fits = []
+        for digit in _LOOK_ALIKE.get(year[-1], ""):
+            turned = int(year[:-1] + digit)
+            if not (date.month == 2 and date.day == 29) and first <= date.replace(year=turned) <= last:
+                fits.append(date.replace(year=turned))
+        if len(fits) == 1:
+            return fits[0], f"{reason}, and the last digit of the year is easily misread"
+        return date, reason
+    return date, None
 
 
 def _unique(
@@ -297,6 +211,8 @@ def _order(
         if strength >= 0.8:
             form = "mdy" if best in MONTH_FIRST else "ymd" if best in YEAR_FIRST else "dmy"
             return form, f"{reason}: dates there are written {form}"
+    if any(_DAY_FIRST_MONEY.search(row.text) for row in rows):
+        return "dmy", "where this currency is used dates are written dmy"
     if language not in (None, "en"):
         return ("ymd" if language in ("ja", "ko", "zh") else "dmy"), f"the text is in '{language}'"
     return None, "nothing on the document tells the order of day and month"

@@ -1,14 +1,14 @@
 """From the text of a document to the fields of a receipt. Pure and deterministic: the same text gives the same fields.
 
-Confidence, here and in every field, is an ordering of trust in 0..1 that has not been calibrated: a value that
-arithmetic confirms is above 0.9, one whose label says so plainly about 0.8, one that had rivals or a weak label about
-0.5, and a derived or ambiguous one below that. The engine's own score lowers it, never raises it.
+Rules give a raw score, an ordering of trust in 0..1: a value that arithmetic confirms is above 0.9, one whose label
+says so plainly about 0.8, one that had rivals or a weak label about 0.5, and a derived or ambiguous one below that. The
+engine's own score lowers it, never raises it. `calibration` then turns it into the share of such values that are right.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -23,18 +23,23 @@ from headrace.documents.receipt import (
 )
 from headrace.documents.text import PageText
 from headrace.extraction import merchants
-from headrace.extraction.addresses import address_rows, join_address
+from headrace.extraction.addresses import AddressRow, address_rows, how_sure, join_address
+from headrace.extraction.calibration import Curve, calibrated
 from headrace.extraction.candidates import Candidate
 from headrace.extraction.checks import check
 from headrace.extraction.currencies import CurrencyEvidence, marks_in, meanings, weigh
-from headrace.extraction.dates import ChosenDate, FoundDate, choose_date, choose_time, find_dates
+from headrace.extraction.date_forms import FoundDate, find_dates
+from headrace.extraction.dates import ChosenDate, choose_date, choose_time
+from headrace.extraction.directory import Directory
 from headrace.extraction.fields import alternatives, amount_field, plain_amount, source_of, text_field, trust
 from headrace.extraction.figures import Figure, convention_of, figures_of, numbers_of
+from headrace.extraction.identifiers import find_receipt_number, find_tax_id
 from headrace.extraction.item_sums import printed_sums, reconcile
 from headrace.extraction.line_items import find_items
 from headrace.extraction.origin import countries, language
 from headrace.extraction.payments import find_payments
 from headrace.extraction.rows import Row, rows_of
+from headrace.extraction.spelling import put_right, reads_local
 from headrace.extraction.taxes import Taxes, find_taxes
 from headrace.extraction.totals import Totals, find_totals
 from headrace.extraction.vocabulary import Kind
@@ -42,12 +47,20 @@ from headrace.extraction.vocabulary import Kind
 MAX_ROWS = 6000  # rows beyond this are not looked at: a receipt of 2,000 items has three rows for each
 
 
-def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
+def extract(
+    pages: Sequence[PageText],
+    *,
+    today: dt.date,
+    directory: Directory | None = None,
+    curves: Mapping[str, Curve] | None = None,
+) -> ReceiptFields:
     """The fields of the receipt that stands on these pages.
 
     Args:
         pages: the text of all pages, rows in reading order.
         today: dates after it are never chosen.
+        directory: of confirmed merchants, where there is one.
+        curves: turn raw scores into confidences; those that come with headrace when not given, none when empty.
 
     Returns:
         What was read, with evidence; a field that is not on the document is `missing`, never guessed.
@@ -76,12 +89,13 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
     )
     chosen = choose_date(dates, rows, origin, spoken, today)
 
+    merchant = _merchant(rows, head_end, local=reads_local(origin))
     fields = ReceiptFields(
         language=spoken,
         document_type=_document_type(rows, payable),
-        merchant=_merchant(rows, head_end),
+        merchant=directory.applied(merchant) if directory is not None else merchant,
         receipt_number=text_field(
-            merchants.find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
+            find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
         ),
         issue_date=_date(chosen, rows),
         issue_time=_time(rows, chosen.found),
@@ -103,6 +117,7 @@ def extract(pages: Sequence[PageText], *, today: dt.date) -> ReceiptFields:
         payments=find_payments(rows, figures, payable, totals.tendered),
         line_items=items.items,
     )
+    fields = calibrated(fields, curves)
     service = totals.service.value if totals.service else Decimal(0)
     return fields.model_copy(update={"checks": check(fields, today=today, service=service)})
 
@@ -121,6 +136,8 @@ def _payable(totals: Totals) -> AmountField:
     confidence = 0.8 if strong else 0.5
     if best.confirmed:
         confidence = 0.96 if len(best.proofs) > 1 or "money given less change" in best.proofs else 0.92
+        if best.figure is not None and best.figure.label is None:
+            confidence = 0.8  # only the sums speak for it
     elif best.score - totals.runner_up < 1.0:
         confidence -= 0.2
     ambiguous = (best.figure is not None and best.figure.amount.ambiguous) or (not strong and not best.confirmed)
@@ -173,19 +190,21 @@ def _tax(taxes: Taxes) -> AmountField:
     )
 
 
-def _merchant(rows: Sequence[Row], head_end: int) -> Merchant:
+def _merchant(rows: Sequence[Row], head_end: int, *, local: bool) -> Merchant:
     names = merchants.name_candidates(rows, head_end)
     best = names[0] if names and names[0].score >= merchants.LOWEST_SCORE else None
     others = alternatives(
         [(n.value, max(0.05, min(0.5, n.score / 12)), "another row of the head") for n in names if n is not best][:4]
     )
     name = TextField(alternatives=others)
+    spelt = put_right(best.value, local=local) if best is not None else ""
+    if best is not None and spelt != best.value:
+        others = (Alternative(value=best.value, confidence=0.3, reason="the letters as the engine read them"), *others)
     if best is not None:
         row = best.rows[0]
-        margin = best.score - (names[1].score if len(names) > 1 else 0.0)
-        confidence = trust(min(0.92, 0.5 + 0.05 * best.score + 0.04 * min(margin, 3.0)), row)
+        confidence = trust(merchants.how_sure(names) * row.confidence, row)
         name = TextField(
-            value=best.value,
+            value=spelt,
             raw_text=best.raw,
             confidence=confidence,
             source=source_of(row),
@@ -195,32 +214,35 @@ def _merchant(rows: Sequence[Row], head_end: int) -> Merchant:
             status="ok",
             rule_id=best.rule,
         )
-    where = address_rows(rows, best.rows[-1].index if best else -1)
-    address = TextField()
-    if where:
-        corners = [r.polygon() for r in where]
-        box = (
-            min(p[0][0] for p in corners),
-            min(p[0][1] for p in corners),
-            max(p[2][0] for p in corners),
-            max(p[2][1] for p in corners),
-        )
-        address = TextField(
-            value=join_address(where),
-            raw_text=" / ".join(r.text for r in where),
-            confidence=trust(0.7, where[0]),
-            source=source_of(where[0]),
-            page=where[0].page,
-            polygon=((box[0], box[1]), (box[2], box[1]), (box[2], box[3]), (box[0], box[3])),
-            status="ok",
-            rule_id="address.head",
-        )
+    where = address_rows(rows, best.rows[-1].index if best else -1, local=local)
+    if not where and best is not None:
+        # Some print the brand and the address first, and who runs the shop below them.
+        where = address_rows(rows[: best.rows[0].index], -1, local=local)
     return Merchant(
         name=name,
-        address=address,
+        address=_address(where),
         phone=text_field(merchants.find_phone(rows), "phone.label", 0.75),
-        tax_id=text_field(merchants.find_tax_id(rows), "tax-id.label", 0.8),
+        tax_id=text_field(find_tax_id(rows), "tax-id.label", 0.8),
         website=text_field(merchants.find_website(rows), "website", 0.75),
+    )
+
+
+def _address(where: Sequence[AddressRow]) -> TextField:
+    if not where:
+        return TextField()
+    corners = [entry.row.polygon() for entry in where]
+    left, right = min(p[0][0] for p in corners), max(p[2][0] for p in corners)
+    top, bottom = min(p[0][1] for p in corners), max(p[2][1] for p in corners)
+    first, worst = where[0].row, min((entry.row for entry in where), key=lambda r: r.confidence)
+    return TextField(
+        value=join_address(where),
+        raw_text=" / ".join(entry.row.text for entry in where),
+        confidence=trust(how_sure(where) * worst.confidence, worst),
+        source=source_of(first),
+        page=first.page,
+        polygon=((left, top), (right, top), (right, bottom), (left, bottom)),
+        status="ok",
+        rule_id="address.head",
     )
 
 

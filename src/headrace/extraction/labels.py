@@ -111,10 +111,16 @@ def _split(word: str) -> tuple[str, ...]:
     return parts if 2 <= len(parts) <= 4 else ()
 
 
+# What is left of "total" where the edge of the picture or a fold cuts the row.
+_CUT_TOTAL = {"tal", "lal"}
+
+
 @lru_cache(maxsize=4096)
 def label_text(text: str) -> str:
     """Folded, repaired words joined by one space: what the patterns of `vocabulary` are written for."""
     words = [repair(w) for w in _WORD.findall(fold(text))]
+    if words and words[0] in _CUT_TOTAL and (len(words) == 1 or words[1] in WORDS):
+        words[0] = "total"
     out: list[str] = []
     for word in words:
         broken = out and not (out[-1].isdigit() or word.isdigit()) and len(out[-1]) + len(word) >= 5

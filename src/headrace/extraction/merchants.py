@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - the tables of patterns read better unbroken
-"""Who sold it: the name in the head of the receipt, its tax number, telephone and web page.
+"""Who sold it: the name in the head of the receipt, its telephone and web page.
 
 The name is the best of the first rows: a legal form (SDN BHD, GmbH, Ltd, S.A.) speaks loudest, then a word of trade, the
 place, the size of the print, and whether the name comes back elsewhere. Headings, addresses, numbers and pencil notes
@@ -16,10 +16,11 @@ from statistics import median
 
 from headrace.documents.text import Polygon
 from headrace.extraction.addresses import is_address, is_street_above_town, reads_like_place
+from headrace.extraction.identifiers import TAX_ID, FoundText
 from headrace.extraction.rows import Row, fold
 
 _LEGAL = re.compile(
-    r"(?i)(?<![^\W\d_])(?:[s5][do0]n\.?\s*,?\s*[bd][hn]?[dou][il1]?\.?|[S5]/[B8]|PLT|S\.B\.|BHD\.?|P(?:TE|VT|TY)\.?\s*LTD\.?|LTD\.?|LIMITED|LLC|L\.L\.C\.|INC\.?|CORP\.?|"
+    r"(?i)(?<![^\W\d_])(?:[s5][do0u]n\.?\s*,?\s*[bd][hn]?[dou][il1]?\.?|SB(?=\s?\(\d)|[S5]/[B8]|PLT|S\.B\.|BHD\.?|P(?:TE|VT|TY)\.?\s*LTD\.?|LTD\.?|LIMITED|LLC|L\.L\.C\.|INC\.?|CORP\.?|"
     r"PLC|LLP|GMBH(?:\s*&\s*CO\.?\s*KG)?|AG|KG|OHG|e\.?K\.|S\.?A\.?S\.?|S\.?A\.?R\.?L\.?|S\.A\.U?\.?|S\.?L\.?U?\.(?=\W|$)|S\.?[rR]\.?[lL]\.?|S\.?p\.?A\.?|"
     r"LDA\.?|LTDA\.?|B\.?V\.?|N\.V\.|[S5]p\.?\s*z\s*[o0]\.?\s*[o0]\.?(?:\s*Sp\.?\s*[jk]\.?)?|S\.A\.|SIA|UAB|O[UÜ]|A/S|ApS|ASA|AB|Oy|s\.r\.o\.|a\.s\.|"
     r"Kft\.?|S\.?A\.? de C\.?V\.?|P\.?U\.?H\.?|F\.?H\.?U\.?)(?![^\W\d_])|株式会社|有限会社|有限公司|\bТОВ\b|\bООО\b|\bЗАО\b|\bПАО\b"
@@ -45,6 +46,10 @@ _HEADING = re.compile(
 _REGISTRATION = re.compile(
     r"(?i)^\W*(?:co\.?\s*(?:reg)?\.?\s*no\.?|company\s*(?:reg\.?)?\s*(?:no\.?)?|reg\.?\s*no\.?|br\s*no\.?|roc\s*no)?\W*[A-Z]{0,3}\d[\dA-Z ]{3,}\s?-?\s?[A-Z]?\W*$"
 )
+# A name with its register number in brackets: "KT WONG TRADING (001904043-H)".
+_REGISTERED_NAME = re.compile(r"^(\W*[^\W\d_][^\d(]{4,}?)\s*\(\s*(?:[A-Z]{1,3}\s?)?\d{5,12}\s?-?\s?[A-Z]\s*\)?\W*$")
+_REGISTERED = re.compile(r"\(\s?(?:[A-Z]{1,3}\s?)?\d{5,12}\s?-\s?[A-Z]\s?\)")
+_TIMES_PRICE = re.compile(r"^\W*\d{1,3}\s?[xX×*]\s?\d")
 _TRAILING_NUMBER = re.compile(
     r"[\s,]*[(\[]?\s*(?:Co\.?\s*No\.?:?\s*)?[A-Z]{0,3}\d{2}[\dA-Z/]{2,}\s*-?\s*[A-Z]?\s*[)\]]?\s*(?:\([A-Z0-9]+\))?\s*$"
 )
@@ -57,11 +62,6 @@ _PHONE = re.compile(
 )
 _BARE_PHONE = re.compile(
     r"(?<![\d.,/-])((?:\+\d{2}[\s-]?|\(?0\d{1,3}\)?[\s-]|\(\d{3}\)\s?)\d[\d\s-]{5,12}\d)(?![\d.,/-])"
-)
-_TAX_ID = re.compile(
-    r"(?i)\b(?:gst(?:\s*reg(?:istration)?)?|sst|vat(?:\s*reg)?|nip|nif|cif|n\.?i\.?f|p\.?\s*iva|partita iva|ust-?id(?:-?nr)?|steuer-?nr|uid|tva(?:\s*intra\w*)?|siret|btw|"
-    r"abn|cnpj|gstin|rfc|mwst-?nr|pvn\s*\w*\s*numurs|6st|nipc|contribuinte|tin|登録番号)\b[\s.:#-]*(?:ref|reg\w*)?[\s.:#-]*(?:no|nr|number|id|1d|n°|num)?[\s.:#)-]*"
-    r"((?:[A-Z]{1,3}[\s-]?)?\d[\d\s./-]{5,18}\d(?:B\d{2})?[A-Z]?|[A-Z]-?\d{7,8}|\d{2}[A-Z]{5}\d{4}[A-Z]\w{3})"
 )
 _LETTERS = re.compile(r"[^\W\d_]")
 _MONEY = re.compile(r"\d[.,]\d{2}(?!\d)|[€$£¥₹]\s?\d")
@@ -102,18 +102,6 @@ class NameCandidate:
         return ((left, top), (right, top), (right, bottom), (left, bottom))
 
 
-@dataclass(frozen=True, slots=True)
-class FoundText:
-    """A piece of text with its place and the words that announced it."""
-
-    value: str
-    raw: str
-    row: Row
-    start: int
-    end: int
-    label: str | None
-
-
 def legal_form(text: str) -> re.Match[str] | None:
     """The last legal form of the text, short ones only where nothing but a number follows."""
     found = None
@@ -146,6 +134,7 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
         return []
     usual = max(1e-9, median(r.height for r in rows))
     everything = [re.sub(r"[\W_]+", "", fold(r.text)) for r in rows]
+    worn = median(r.confidence for r in head) < 0.75
     scored: list[tuple[float, int, str]] = []
     rank = 0
     for at, row in enumerate(head):
@@ -154,11 +143,18 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
         if counts:
             score += max(0.0, 2.0 - 0.35 * rank)
             rank += 1
+        if worn and not legal_form(text) and not _TRADE.search(text):
+            score -= 2.0  # among rows that nobody can read, one word is no name
         before = [r.text for r in head[2:at]]
-        if any(_INVOICE_HEADING.search(t) for t in before) or any(_CUSTOMER.search(r.text) for r in head[:at]):
-            score -= 2.5  # below the heading stands the customer
-        if legal_form(text) and any(is_address(t) for t in before):
+        if any(_CUSTOMER.search(r.text) for r in head[:at]):
             score -= 2.5
+        elif any(_INVOICE_HEADING.search(t) for t in before):
+            # Below the heading stands the customer, save where no company is named above it.
+            score -= 2.5 if any(legal_form(r.text) for r in head[:at]) or not legal_form(text) else 1.0
+        if legal_form(text) and any(is_address(t) for t in before):
+            score -= 1.2 if _REGISTERED.search(text) else 2.5
+        if at + 1 < len(rows) and _TIMES_PRICE.match(rows[row.index + 1].text):
+            score -= 3.0  # goods, where the head was cut off
         scored.append((score, at, text))
     out = []
     for score, at, text in scored:
@@ -172,17 +168,30 @@ def name_candidates(rows: Sequence[Row], first_amount_row: int) -> list[NameCand
     return sorted(out, key=lambda c: (-c.score, c.rows[0].index))
 
 
+def how_sure(names: Sequence[NameCandidate]) -> float:
+    """Trust in the first of the candidates: what speaks for it, how far the next is, how high it stands, rivals beside it."""
+    best = names[0]
+    rows = {row.index for row in best.rows}
+    rivals = [n for n in names[1:] if not rows & {row.index for row in n.rows}]
+    margin = best.score - (rivals[0].score if rivals else 0.0)
+    beside = any(r.score > 2.0 and abs(r.rows[0].index - best.rows[-1].index) <= 1 for r in rivals)
+    sure = 0.6 + 0.02 * min(best.score, 7.0) + 0.05 * min(margin, 4.0)
+    return max(0.1, sure - 0.04 * min(best.rows[0].index, 6) - (0.08 if beside else 0.0))
+
+
 def _own_words(row: Row) -> str:
-    """The row without cells that are a heading or a number, where another cell holds a legal form."""
-    if len(row.cells) > 1:
-        for cell in row.cells:
+    """The row without stamps, and without cells that are a heading or a number, where another cell holds a legal form."""
+    first = row.cells[0]
+    cells = [c for c in row.cells if c is first or c.bottom - c.top < 1.5 * (first.bottom - first.top)]
+    if len(cells) == 1:
+        return first.text
+    if len(cells) > 1:
+        for cell in cells:
             legal = legal_form(cell.text)
             if legal and len(_LETTERS.findall(cell.text)) >= len(_LETTERS.findall(legal[0])) + 3:
                 return cell.text
         plain = [
-            c.text
-            for c in row.cells
-            if not _HEADING.search(c.text) and sum(x.isdigit() for x in c.text) * 2 <= len(c.text)
+            c.text for c in cells if not _HEADING.search(c.text) and sum(x.isdigit() for x in c.text) * 2 <= len(c.text)
         ]
         plain = [t for t in plain if not is_address(t) and t.count(",") < 1] or plain
         if plain:
@@ -194,6 +203,9 @@ def _score(
     text: str, row: Row, head: Sequence[Row], at: int, usual: float, everything: Sequence[str]
 ) -> tuple[float, bool]:
     """Points of one row, and whether it counts as a row of words when places are ranked."""
+    registered = _REGISTERED_NAME.match(text)
+    if registered:
+        text = registered[1]
     letters = len(_LETTERS.findall(text))
     digits = sum(c.isdigit() for c in text)
     legal = legal_form(text)
@@ -201,7 +213,7 @@ def _score(
         return -5.0, False
     if _THING_AND_NUMBER.match(row.text) or _ADDRESSEE.match(row.text):
         return -5.0, False
-    score = 0.0
+    score = 1.2 if registered and not legal else 0.0
     if letters < 3:
         score -= 1.5
     if legal and letters > len(_LETTERS.findall(legal[0])):
@@ -218,7 +230,7 @@ def _score(
         score += 1.0
     if _WEB.search(text) or "@" in text:
         score -= 2.5 if not legal else 0.0
-    if _BARE_PHONE.search(text) or _PHONE.search(text) or _TAX_ID.search(text):
+    if _BARE_PHONE.search(text) or _PHONE.search(text) or TAX_ID.search(text):
         score -= 3.0
     below = [r.text for r in head[at + 1 : at + 3]]
     if is_address(text) and not legal:
@@ -235,6 +247,8 @@ def _score(
         score -= 1.2  # a note in pencil above the head
     if _MONEY.search(text):
         score -= 2.0
+    if len(row.cells) > 1 and any(len(c.text) == 1 for c in row.cells):
+        score -= 0.6  # scribbles
     if row.confidence < 0.75:
         score -= 1.0
     if row.height > 1.25 * usual:
@@ -242,8 +256,8 @@ def _score(
     if at + 1 < len(head):
         following = head[at + 1].text
         street = len(below) > 1 and is_street_above_town(*below)
-        if _REGISTRATION.match(following) or is_address(following) or street or _TAX_ID.search(following):
-            score += 0.8
+        if _REGISTRATION.match(following) or is_address(following) or street or TAX_ID.search(following):
+            score += 1.0
     if at == 0:
         score += 0.2
     if digits >= 4 and not legal:
@@ -314,7 +328,7 @@ def tidy_name(text: str) -> str:
         place = re.match(r"\s*\([^\W\d_][^\d)]{3,}\)", after)
         text = text[: legal.end()] + (place[0] if place else "")
         text = re.sub(
-            r"(?i)(?<![^\W\d_])[5s][do0]n(\.?\s*)[bd][hn]?[dou][il1]?\b",
+            r"(?i)(?<![^\W\d_])[5s][do0u]n(\.?\s*)[bd][hn]?[dou][il1]?\b",
             lambda m: ("SDN" if m[0][1:3].isupper() else "Sdn") + m[1] + ("BHD" if m[0][1:3].isupper() else "Bhd"),
             text,
         )
@@ -341,16 +355,6 @@ def find_phone(rows: Sequence[Row]) -> FoundText | None:
     return None
 
 
-def find_tax_id(rows: Sequence[Row]) -> FoundText | None:
-    """The first tax number behind its label (GST ID, VAT, NIP, USt-IdNr, P.IVA ...)."""
-    for row in rows:
-        for m in _TAX_ID.finditer(row.text):
-            value = re.sub(r"\s+", " ", m[1]).strip(" .-/")
-            if 7 <= sum(c.isdigit() for c in value) <= 16:
-                return FoundText(value, m[0], row, m.start(1), m.end(1), m[0][: m.start(1) - m.start()].strip(" :.#"))
-    return None
-
-
 def find_website(rows: Sequence[Row]) -> FoundText | None:
     """The first web page, without those of card and till makers that follow "powered by"."""
     for row in rows:
@@ -359,26 +363,3 @@ def find_website(rows: Sequence[Row]) -> FoundText | None:
         if m := _WEB.search(row.text):
             return FoundText(m[1].lower(), m[0], row, m.start(), m.end(), None)
     return None
-
-
-_NUMBER_LABEL = re.compile(
-    r"(?i)\b(?:(?:tax\s*)?inv(?:oice)?|receipt|bill|doc(?:ument)?|check|chk|cash\s*(?:inv|bill|sales?)|trans(?:action)?|trx|order|rechnung(?:s-?nr)?|beleg|bon|facture|ticket|factura(?:\s*simplificada)?|"
-    r"documento|fattura|scontrino|factuur|factuurnummer|paragon|rcpt|slip|resit|commande|fi[sş])\b[\s.:#]*(?:(?:no|nr|num(?:ber|mer)?|n°|id|#)\b)?[\s.:#°-]*"
-    r"((?=[A-Z0-9/-]*\d)[A-Z0-9][A-Z0-9/-]{2,24})(?![.,]\d)"
-)
-
-
-def find_receipt_number(rows: Sequence[Row], taken: Sequence[tuple[int, int, int]]) -> FoundText | None:
-    """The number of the receipt or invoice; dates and times (`taken`: row, start, end) are no numbers."""
-    best: tuple[int, FoundText] | None = None
-    for row in rows:
-        for m in _NUMBER_LABEL.finditer(row.text):
-            if any(r == row.index and m.start(1) < e and s < m.end(1) for r, s, e in taken):
-                continue
-            label = m[0][: m.start(1) - m.start()].strip(" :.#-")
-            rank = 0 if re.search(r"(?i)inv|receipt|rechn|fact|bill|doc|resit", label) else 1
-            rank += 0 if re.search(r"(?i)no|nr|num|#|id|:", m[0]) else 2
-            found = FoundText(m[1], m[0], row, m.start(1), m.end(1), label)
-            if best is None or rank < best[0]:
-                best = (rank, found)
-    return best[1] if best else None

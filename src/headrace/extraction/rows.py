@@ -31,7 +31,8 @@ MAX_ROW_CHARACTERS = 400
 def fold(text: str) -> str:
     """Without case and accents, for comparing words; digits and punctuation stay."""
     bare = unicodedata.normalize("NFKD", text.casefold().translate(_STROKES))
-    return "".join(c for c in bare if not unicodedata.combining(c))
+    # Only accents go: what marks a Japanese voiced sound makes another letter, and Hangul comes together again.
+    return unicodedata.normalize("NFC", "".join(c for c in bare if not "\u0300" <= c <= "\u036f"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +141,9 @@ def _cells(line: Line, aspect: float) -> tuple[Cell, ...]:
         cell = _cell(box, text)
         if cells:
             before = cells[-1]
-            height = min(cell.bottom - cell.top, before.bottom - before.top) * aspect
-            if cell.left - before.right < 0.5 * height:
+            low, tall = sorted((cell.bottom - cell.top, before.bottom - before.top))
+            # A stamp over the row, or handwriting beside it, is much taller and never part of the printed text.
+            if cell.left - before.right < 0.5 * low * aspect and tall < 1.6 * low:
                 cells[-1] = Cell(
                     f"{before.text} {cell.text}",
                     min(before.left, cell.left),

@@ -150,6 +150,8 @@ class Monitor:
             workers_busy=len(flight.running) if flight else 0,
             workers=self._bounds.workers,
             restarts=sum(workers.restarts.values()),
+            slowest_pages_done=running.done if running else 0,
+            slowest_pages=running.total if running else 0,
         )
 
     async def run(self, pool: WorkerPool[Any, Any], listing: Listing, database: DatabaseThread) -> None:

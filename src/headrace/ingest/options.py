@@ -56,6 +56,9 @@ _ALL = (
     # What is read, and how much of it.
     Option("engine", Kind.NAME, "rapidocr", "",
            "The engine that reads the text: rapidocr, rapidocr-plain, tesseract or null.", "--engine", READING),
+    Option("merchants", Kind.FILE, None, "",
+           "Confirmed merchants as JSON lines, or an earlier output: a name or address that is nearly one becomes it.",
+           "--merchants", READING),
     Option("max_pixels", Kind.COUNT, 120_000_000, "pixels",
            "The largest page that is decoded; a larger one fails as image-too-large.", "--max-pixels", READING),
     Option("max_pages", Kind.COUNT, 200, "pages",

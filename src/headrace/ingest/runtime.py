@@ -18,6 +18,7 @@ from headrace.documents.document import Document
 from headrace.execution import WorkerPool, WorkerStartFailed
 from headrace.ingest.bounds import Bounds
 from headrace.ingest.catch_up import Stand, catch_up, stands_at
+from headrace.ingest.confirmed import confirmed_merchants
 from headrace.ingest.database import DatabaseThread
 from headrace.ingest.job import Job
 from headrace.ingest.listing import Listing
@@ -105,7 +106,8 @@ async def run_batch(run: Run, on_snapshot: Callable[[Snapshot], None] | None = N
     """Runs a batch to its end, or until a signal; every document it accepted has one entry, or waits in the store.
 
     Raises:
-        EngineMissing, WorkspaceBusy, WorkspaceUnusable, OutputError, PolicyError, SourceError: before any work starts.
+        EngineMissing, WorkspaceBusy, WorkspaceUnusable, OutputError, PolicyError, MerchantsFileError, SourceError:
+            before any work starts.
         WorkersUnavailable: no worker could be started, or they died again and again before they did anything.
         BrokenPipeError: whoever read standard output has gone; the ledger has all that was read by then.
     """
@@ -184,7 +186,12 @@ def open_workspace(workspace: Path, cache_bytes: int = CACHE_BYTES) -> SqliteSto
 def worker_pool(
     settings: RunSettings, bounds: Bounds, today: dt.date, *, library_warnings: bool = False
 ) -> WorkerPool[Document, Reading]:
-    """The workers: engine and limits go in, threads inside libraries are switched off before those are loaded."""
+    """The workers: engine and limits go in, threads inside libraries are switched off before those are loaded.
+
+    Raises:
+        MerchantsFileError: before any worker is started.
+    """
+    merchants = confirmed_merchants(settings.merchants) if settings.merchants else ()
     limits = {
         "max_pixels": settings.max_pixels,
         "max_bytes": bounds.page_bytes or None,  # an engine that decodes nothing counts with nothing
@@ -194,7 +201,7 @@ def worker_pool(
         "document_timeout_s": settings.document_timeout_s * 0.9,
     }
     return WorkerPool(
-        ReadDocuments(settings.engine, limits, settings.max_document_bytes, today),
+        ReadDocuments(settings.engine, limits, settings.max_document_bytes, today, merchants),
         workers=bounds.workers,
         environment=thread_environment() | ({} if library_warnings else {"PYTHONWARNINGS": "ignore"}),
         memory_limit_bytes=bounds.worker_ceiling_bytes,

@@ -57,7 +57,7 @@ def _option(name: str) -> Any:
 class RunSettings(BaseSettings):
     """Everything that can be set about a run. What each one means and its unit stands in `options.OPTIONS`.
 
-    None means: derive it from the machine (see `bounds.derive`); for `policy` it means that there is none.
+    None means: derive it from the machine (see `bounds.derive`); for files it means that there is none.
     `RunSettings(...)` itself reads neither environment nor files; `RunSettings.load()` does.
 
     Raises:
@@ -67,6 +67,7 @@ class RunSettings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="HEADRACE_", env_ignore_empty=True)
 
     engine: str = _option("engine")
+    merchants: Path | None = _option("merchants")
     max_pixels: int = _option("max_pixels")
     max_pages: int = _option("max_pages")
     max_document_bytes: int = _option("max_document_bytes")

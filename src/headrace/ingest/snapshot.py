@@ -37,6 +37,7 @@ class Snapshot:
         bytes_in_flight, byte_budget: what those have together, and may have.
         oldest_age_s: how long the oldest of them has been in flight.
         slowest_uri, slowest_age_s: the document that has been running longest; None when none runs.
+        slowest_pages_done, slowest_pages: how far it is; 0 of 0 when it did not say.
         rss_bytes, rss_ceiling_bytes: of the whole tree.
         workers_busy, workers: how many read, of how many.
         restarts: workers started again, for whatever reason.
@@ -63,6 +64,8 @@ class Snapshot:
     workers_busy: int
     workers: int
     restarts: int
+    slowest_pages_done: int = 0
+    slowest_pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,8 @@ class Stage:
         attempts_of, on_charge: of a streamed stage: attempts charged to an item before this run, and what is awaited
             before a charged one is run again, so that the count lasts. See `WorkerPool.map`; what they raise ends the
             run.
+        on_progress: of a streamed stage: told how far an item is, as its function says by
+            `execution.report_progress`: item, done, total.
         pool_options: for own processes: `memory_limit_bytes`, `recycle_after`, `environment`, ... of `WorkerPool`.
 
     Raises:
@@ -96,6 +98,7 @@ class Stage:
     byte_budget: int | None = field(default=None, kw_only=True)
     attempts_of: Callable[[Any], int] | None = field(default=None, kw_only=True)
     on_charge: Callable[[Any, Failure[Any]], Awaitable[None]] | None = field(default=None, kw_only=True)
+    on_progress: Callable[[Any, int, int], None] | None = field(default=None, kw_only=True)
     pool_options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -130,8 +133,8 @@ class Stage:
                 raise ValueError("a streamed stage needs a pool")
             if self.batching is not None or self.permits is not None or self.backoff is not None:
                 raise ValueError("a streamed stage makes no calls of its own: no batching, permits or backoff")
-        elif not (self.byte_budget is None and self.attempts_of is None and self.on_charge is None):
-            raise ValueError("byte_budget, attempts_of and on_charge are for streamed stages")
+        elif any(given is not None for given in (self.byte_budget, self.attempts_of, self.on_charge, self.on_progress)):
+            raise ValueError("byte_budget, attempts_of, on_charge and on_progress are for streamed stages")
 
     def _own_kind(self) -> StageKind:
         if self.pool is not None:

@@ -60,6 +60,7 @@ class StreamedRun(StageRun):
             attempts=stage.attempts,
             attempts_of=stage.attempts_of,
             on_charge=self._charge,
+            on_progress=stage.on_progress,
             retriable=stage.retriable,
         )
 

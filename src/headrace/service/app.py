@@ -1,8 +1,9 @@
 """The HTTP side, put together.
 
-    uvicorn -> FastAPI -> Envelope (ids, guarded body, problems) -> routes -> Reception
+    uvicorn -> FastAPI -> Envelope (ids, guarded body, problems) -> routes  -> Reception
+       └─────────────────> Envelope ──────────────────────────────> Uploads ─┘   POST /v1/documents
 
-Uploads are plain ASGI routes in front of the others: the path that overload hits costs no validation and no parsing.
+Uploads are plain ASGI: the path that overload hits costs no validation and no parsing, and none of FastAPI's layers.
 """
 
 from __future__ import annotations
@@ -14,19 +15,42 @@ from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace import __version__
 from headrace.service.edge import Edge
 from headrace.service.envelope import Envelope
 from headrace.service.openapi import describe
 from headrace.service.problems import Problem
-from headrace.service.routes import batches, documents, events, ledger, system, webhooks
+from headrace.service.routes import batches, documents, events, ledger, pages, system, webhooks
+from headrace.service.routes.resumable import PATH, ResumableRoutes
 from headrace.service.routes.uploads import Uploads
+
+HOT_PATH = "/v1/documents"
+"""What is posted here goes past FastAPI."""
 
 _METHODS = ("DELETE", "GET", "PATCH", "POST")
 
 
-def create_app(edge: Edge) -> FastAPI:
+class Front:
+    """The whole app: the hot path, and everything else.
+
+    Args:
+        api: FastAPI with its routes.
+        hot: takes what is posted to `HOT_PATH`.
+    """
+
+    def __init__(self, api: FastAPI, hot: ASGIApp) -> None:
+        self.api = api
+        self._hot = hot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        is_hot = scope["type"] == "http" and scope["path"] == HOT_PATH and scope["method"] == "POST"
+        await (self._hot if is_hot else self.api)(scope, receive, send)
+
+
+def create_app(edge: Edge) -> Front:
     """The app. It opens nothing and closes nothing: whoever made the reception runs it.
 
     Args:
@@ -40,15 +64,18 @@ def create_app(edge: Edge) -> FastAPI:
         redirect_slashes=False,
     )
     uploads = Uploads(edge)
-    app.router.routes.insert(0, Route("/v1/documents", uploads, methods=["POST"], include_in_schema=False))
+    resumable = ResumableRoutes(edge, uploads)
+    app.router.routes.insert(0, Route(HOT_PATH, uploads, methods=["POST"], include_in_schema=False))
     app.router.routes.insert(
         1, Route("/v1/batches/{batch_id:int}/documents", uploads, methods=["POST"], include_in_schema=False)
     )
-    for part in (documents, batches, ledger, events, webhooks, system):
+    app.router.routes.insert(2, Route(PATH, resumable, include_in_schema=False))
+    app.router.routes.insert(3, Route(PATH + "/{upload_id}", resumable, include_in_schema=False))
+    for part in (documents, pages, batches, ledger, events, webhooks, system):
         app.include_router(part.router(edge))
     app.add_exception_handler(HTTPException, _outward)
     app.add_exception_handler(RequestValidationError, _not_valid)
-    app.add_middleware(Envelope, edge=edge, hot={("POST", "/v1/documents"): uploads})
+    app.add_middleware(Envelope, edge=edge)
     app.state.edge = edge
 
     def openapi() -> dict[str, Any]:
@@ -57,7 +84,7 @@ def create_app(edge: Edge) -> FastAPI:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-    return app
+    return Front(app, Envelope(uploads, edge))
 
 
 async def _outward(request: Request, error: Exception) -> NoReturn:

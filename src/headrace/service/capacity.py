@@ -96,6 +96,7 @@ def capacity_view(
         workers=bounds.workers,
         workers_busy=sum(worker.state is WorkerState.BUSY for worker in pool.workers),
         worker_restarts=dict(pool.restarts),
+        worker_rss_bytes=tuple(worker.rss_bytes for worker in pool.workers),
     )
 
 

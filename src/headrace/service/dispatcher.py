@@ -20,7 +20,6 @@ from typing import Any
 
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry
-from headrace.documents.errors import WORKER_LOST, DocumentFailure
 from headrace.documents.status import DocumentState, EntryKind
 from headrace.execution import Failure, PoolClosed, WorkerPool
 from headrace.execution.process import End
@@ -31,15 +30,17 @@ from headrace.ingest.reading import Reading
 from headrace.ingest.settings import RunSettings
 from headrace.ledger import BookWriter, Draft, Policy
 from headrace.pipeline import Pipeline, Run
+from headrace.service.ends import CANCELLED, cancelled, digest_of, draft_of, lost
 from headrace.service.group_commit import GroupCommit
 from headrace.service.line import Held, Line, Stand
+from headrace.service.progress import Underway
+from headrace.service.tallies import Tallies
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import LeaseLost, StorageFull, StoreUnavailable
 from headrace.storage.sql_service import Waits
 from headrace.storage.sqlite import SqliteStore
 from headrace.storage.store import Telemetry
 
-CANCELLED = "cancelled"
 RESTARTS_AT_MOST = 5
 """A document that was worked on when the service ended so often is not begun again: it may be what ends it."""
 
@@ -73,8 +74,10 @@ class Dispatcher:
         line: who waits.
         place: sees to it that the bytes with a digest are at their path.
         on_committed: told of each group, in the loop.
+        underway: told how far the documents are that are read.
 
     Attributes:
+        tallies: what was measured of what is committed.
         outcomes: entries committed since the start, by state; duplicates by that name.
         problem: why nothing is committed now; "" when it goes on.
     """
@@ -92,6 +95,7 @@ class Dispatcher:
         line: Line,
         place: Callable[[str], Awaitable[None]],
         on_committed: Callable[[Committed], None],
+        underway: Underway,
     ) -> None:
         self._settings = settings
         self._bounds = bounds
@@ -103,6 +107,8 @@ class Dispatcher:
         self._line = line
         self._place = place
         self._on_committed = on_committed
+        self._underway = underway
+        self.tallies = Tallies()
         self._ahead = look_ahead(bounds)
         self._run: Run[Document, Reading] | None = None
         self._more = asyncio.Event()
@@ -122,11 +128,11 @@ class Dispatcher:
         held = self._line.add(waits, permit, waited_s)
         if held.cancelled_by is not None:
             self._keep(held)
-            self._settle(held, _cancelled(held), Telemetry())
+            self._settle(held, cancelled(held), Telemetry())
         elif waits.restarts > RESTARTS_AT_MOST:
             detail = f"the service ended {waits.restarts} times while it was worked on"
             self._keep(held)
-            self._settle(held, _lost(held), Telemetry(observed=(detail,)))
+            self._settle(held, lost(held), Telemetry(observed=(detail,)))
         else:
             self._more.set()
 
@@ -140,7 +146,7 @@ class Dispatcher:
             return False
         if held.stand in (Stand.WAITING, Stand.BEHIND):
             self._keep(held)
-            self._settle(held, _cancelled(held), Telemetry())
+            self._settle(held, cancelled(held), Telemetry())
         elif held.stand is Stand.WORKING:
             self._kill(held)
         return True
@@ -168,6 +174,7 @@ class Dispatcher:
             ordered=False,
             window=self._ahead,
             capacity=1,
+            on_progress=self._on_progress,
         )
         pipeline = Pipeline[Document, Reading]([stage], ready=self._settings.commit_batch)
         async with asyncio.TaskGroup() as tasks:
@@ -209,7 +216,7 @@ class Dispatcher:
                 await self._more.wait()
                 continue
             try:
-                await asyncio.gather(*[self._place(_digest(held)) for held in taken])
+                await asyncio.gather(*[self._place(digest_of(held)) for held in taken])
                 await self._commits.run(self._lease_all, taken)
             except _OUTAGES as error:
                 for held in reversed(taken):
@@ -226,9 +233,19 @@ class Dispatcher:
                 if held.cancelled_by is None:
                     yield replace(held.document, path=os.fsencode(self._blobs.path(held.document.path.decode())))
                 else:
-                    self._settle(held, _cancelled(held), Telemetry())
+                    self._settle(held, cancelled(held), Telemetry())
+
+    def _on_progress(self, document: Document, done: int, total: int) -> None:
+        held = self._line.get(document.document_id)
+        if held is None or held.stand is not Stand.WORKING:
+            return
+        if held.cancelled_by is not None:  # asked for when it was in a worker's hands and not begun
+            self._kill(held)
+        else:
+            self._underway.told(held.document, str(held.client), done, total)
 
     def _take(self, outcome: Outcome) -> None:
+        self._underway.gone(outcome.item.document_id)
         held = self._line.get(outcome.item.document_id)
         if held is None or held.stand is not Stand.WORKING:
             return
@@ -241,7 +258,7 @@ class Dispatcher:
 
     def _keep(self, held: Held) -> None:
         """A document that nobody will read gets its file, too: its original is kept."""
-        task = asyncio.get_running_loop().create_task(self._place_quietly(_digest(held)))
+        task = asyncio.get_running_loop().create_task(self._place_quietly(digest_of(held)))
         self._keeping.add(task)
         task.add_done_callback(self._keeping.discard)
 
@@ -254,6 +271,7 @@ class Dispatcher:
         self._ready.set()
 
     async def _charge(self, document: Document, failure: Failure[Document]) -> None:
+        self._underway.gone(document.document_id)
         held = self._line.get(document.document_id)
         if held is not None:
             held.document = replace(held.document, attempts=failure.attempt)
@@ -292,6 +310,7 @@ class Dispatcher:
                 line.gone(held)
                 self.outcomes["duplicate" if entry.kind is EntryKind.DUPLICATE else str(entry.state)] += 1
                 held.permit.done()
+            self.tallies.add(held.telemetry for held in group)
             self._on_committed(committed)
             self._room.set()
             self._more.set()
@@ -349,41 +368,16 @@ class Dispatcher:
         finished: list[int] = []
         for (book, today), of_day in itertools.groupby(group, lambda held: (held.book, held.document.today)):
             part = list(of_day)
-            drafts = [_draft(held) for held in part]
+            drafts = [draft_of(held) for held in part]
             writer = BookWriter(book, self._store.head(book), self._policy, dt.date.fromisoformat(today))
-            first_seen = self._store.first_seen(book, {d.sha256 for d in drafts if d.sha256})
+            first_seen = self._store.first_seen(book, {digest for d in drafts for digest in d.digests})
             made = writer.decide(drafts, first_seen)
             failed = {d.document.document_id for d in drafts if d.state is DocumentState.FAILED}
             finished += self._store.end(
                 made,
                 [held.telemetry for held in part],
                 [(held.fence, str(held.client)) for held in part],
-                kept={h.document.document_id: _digest(h) for h in part if h.document.document_id in failed},
+                kept={h.document.document_id: digest_of(h) for h in part if h.document.document_id in failed},
             )
             entries += made
         return Committed(entries, finished)
-
-
-def _draft(held: Held) -> Draft:
-    """Its end as it is decided on now: who asked for a cancellation in time gets it, whatever was read."""
-    assert held.draft is not None
-    return _cancelled(held) if held.cancelled_by is not None else held.draft
-
-
-def _digest(held: Held) -> str:
-    return held.document.path.decode()
-
-
-def _cancelled(held: Held) -> Draft:
-    failure = DocumentFailure(CANCELLED, "execute", "it was cancelled before it was done", None, retriable=False)
-    return _ended(held, DocumentState.CANCELLED, failure)
-
-
-def _lost(held: Held) -> Draft:
-    detail = "the service ended again and again while it was worked on"
-    return _ended(held, DocumentState.FAILED, DocumentFailure(WORKER_LOST, "execute", detail, None, retriable=True))
-
-
-def _ended(held: Held, state: DocumentState, failure: DocumentFailure) -> Draft:
-    document = held.document
-    return Draft(document, _digest(held), document.size_bytes, None, state, failure.as_dict())

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+import random
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,6 +19,7 @@ from headrace.service.limits import Body, ClientGone
 from headrace.service.problems import MEDIA_TYPE, Problem, problem_of, refused
 from headrace.service.request_headers import request_id, trace_of
 
+_IDS = random.Random()
 _LOG = logging.getLogger("headrace.service")
 _LINGER_BYTES, _LINGER_S = 1 << 22, 2.0
 _SECRET_IN_QUERY = re.compile(rb"api_?key=|access_token=|hr_[0-9a-f]{8}_")  # what only looks like a name is one
@@ -31,12 +31,10 @@ class Envelope:
     Args:
         app: what answers.
         edge: what all routes share.
-        hot: what answers a method and path at once, without the app: the path that overload hits.
     """
 
-    def __init__(self, app: ASGIApp, edge: Edge, hot: Mapping[tuple[str, str], ASGIApp]) -> None:
+    def __init__(self, app: ASGIApp, edge: Edge) -> None:
         self._app = app
-        self._hot = hot
         self._edge = edge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,13 +42,12 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and not _streams(scope["path"]):
+        if scope["method"] == "HEAD" and not _has_own_head(scope["path"]):
             scope = {**scope, "method": "GET"}  # the server leaves the body away
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        drawn = os.urandom(24).hex()
-        trace_id, flags = trace_of(headers.get(b"traceparent", b"").decode("latin-1")) or (drawn[:32], "00")
-        trace = (trace_id, drawn[32:], flags)
-        told = request_id(headers.get(b"x-request-id", b"").decode("latin-1")) or drawn[:32]
+        trace = _trace(headers)
+        trace_id, span_id, flags = trace
+        told = request_id(headers.get(b"x-request-id", b"").decode("latin-1")) or trace_id
         started = False
 
         async def answer(message: Message) -> None:
@@ -62,7 +59,7 @@ class Envelope:
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", told.encode()),
-                    (b"traceparent", f"00-{trace_id}-{trace[1]}-{flags}".encode()),
+                    (b"traceparent", f"00-{trace_id}-{span_id}-{flags}".encode()),
                 ]
             await send(message)
 
@@ -75,8 +72,7 @@ class Envelope:
                 raise Problem("malformed-request", "a key in an address ends up in logs: send it in a header")
             if _needs_key(scope):
                 exchange.principal()  # before any body is looked at; what the key is for is the route's to say
-            app = self._hot.get((scope["method"], scope["path"]), self._app)
-            await app(scope, body.receive, answer)
+            await self._app(scope, body.receive, answer)
         except ClientGone:
             return
         except Exception as error:
@@ -92,8 +88,17 @@ class Envelope:
             await send_problem(problem, scope, answer, self._edge, trace_id, exchange)
 
 
-def _streams(path: str) -> bool:
-    return path == "/v1/events" or path.endswith("/results")
+def _trace(headers: dict[bytes, bytes]) -> tuple[str, str, str]:
+    """Trace id, span id and flags. Names, not secrets: drawn without a system call."""
+    drawn = f"{_IDS.getrandbits(192):048x}"
+    if b"traceparent" in headers and (told := trace_of(headers[b"traceparent"].decode("latin-1"))):
+        return told[0], drawn[32:], told[1]
+    return drawn[:32], drawn[32:], "00"
+
+
+def _has_own_head(path: str) -> bool:
+    """What streams would never end, and what an upload answers to HEAD is no GET without its body."""
+    return path == "/v1/events" or path.endswith("/results") or path.startswith("/v1/uploads")
 
 
 def _needs_key(scope: Scope) -> bool:

@@ -17,6 +17,12 @@ ReceptionError           the request cannot be done as things stand
   InvalidCorrection      the corrected receipt would not be one; says where
   UrlForbidden           an address that we do not let ourselves be sent to
   WebhooksFull           there are as many webhooks as there may be
+  OffsetMismatch         a part of an upload that does not begin where the upload ends
+  UploadCompleted        the upload is a document already
+  LengthMismatch         an upload that is longer or shorter than was said
+  PartMismatch           a part of an upload with another digest than was promised
+  UploadTakenOver        a newer request to the same upload came
+  UploadGone             the upload expired, or failed
 """
 
 from __future__ import annotations
@@ -117,6 +123,18 @@ class InvalidCorrection(ReceptionError):
         self.errors = tuple(errors)
 
 
+class PageUnreadable(ReceptionError):
+    """A page cannot be made into a picture; `reason` is what became of the worker that tried."""
+
+    http_status = 422
+    code = "page-unreadable"
+
+    def __init__(self, detail: str, reason: str | None = None, page: int | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.page = page
+
+
 class UrlForbidden(ReceptionError):
     """This address is not one that we let ourselves be sent to."""
 
@@ -126,3 +144,47 @@ class UrlForbidden(ReceptionError):
 
 class WebhooksFull(ReceptionError):
     """There are as many webhooks as there may be."""
+
+
+class OffsetMismatch(ReceptionError):
+    """A part of an upload that does not begin where the upload ends."""
+
+    code = "mismatching-upload-offset"
+
+    def __init__(self, expected_bytes: int, provided_bytes: int) -> None:
+        super().__init__(f"the upload ends at {expected_bytes}, and this part begins at {provided_bytes}")
+        self.expected_bytes, self.provided_bytes = expected_bytes, provided_bytes
+
+
+class UploadCompleted(ReceptionError):
+    """The upload is a document already, and takes nothing more."""
+
+    http_status = 400
+    code = "completed-upload"
+
+
+class LengthMismatch(ReceptionError):
+    """The upload is longer or shorter than was said."""
+
+    http_status = 400
+    code = "inconsistent-upload-length"
+
+
+class PartMismatch(ReceptionError):
+    """A part of an upload has another digest than was promised; nothing of it was kept."""
+
+    http_status = 422
+    code = "digest-mismatch"
+
+
+class UploadTakenOver(ReceptionError):
+    """A newer request to the same upload came; what had arrived by then is kept."""
+
+    code = "upload-taken-over"
+
+
+class UploadGone(ReceptionError):
+    """The upload was kept for a while, and is gone."""
+
+    http_status = 410
+    code = "result-expired"

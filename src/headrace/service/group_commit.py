@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from headrace.flow import Closed
 
@@ -22,7 +22,7 @@ Work = Callable[[Sequence[T]], Sequence[R | Exception]]
 
 
 class _Item(Generic[T, R]):
-    __slots__ = ("answer", "future", "item", "on_done", "work")
+    __slots__ = ("answer", "future", "item", "on_done", "then", "work")
 
     def __init__(
         self,
@@ -30,12 +30,21 @@ class _Item(Generic[T, R]):
         item: T,
         future: asyncio.Future[R],
         on_done: Callable[[R | BaseException], None] | None,
+        then: Then[T, R] | None,
     ) -> None:
         self.work = work
         self.item = item
         self.future = future
         self.on_done = on_done
+        self.then = then
         self.answer: R | BaseException | None = None
+
+
+class Then(NamedTuple, Generic[T, R]):
+    """What is done with an item next, and by whose threads, unless the answer so far is an exception."""
+
+    commits: GroupCommit
+    work: Work[T, R]
 
 
 class GroupCommit:
@@ -87,16 +96,7 @@ class GroupCommit:
         self, work: Work[T, R], item: T, on_done: Callable[[R | BaseException], None] | None = None
     ) -> asyncio.Future[R]:
         """Has `work` done for this item, together with all that wait; see `run`. Raises nothing itself."""
-        future: asyncio.Future[R] = self._loop.create_future()
-        one = _Item(work, item, future, on_done)
-        with self._changed:
-            if not self._closed:
-                self._waiting.append(one)
-                self._changed.notify()
-                return future
-        one.answer = Closed("the service has stopped")
-        _deliver([one])
-        return future
+        return self._submit(_Item(work, item, self._loop.create_future(), on_done, None))
 
     async def run(self, work: Work[T, R], item: T, on_done: Callable[[R | BaseException], None] | None = None) -> R:
         """Does `work` for this item, together with all that wait, and gives its result.
@@ -119,6 +119,37 @@ class GroupCommit:
         except asyncio.CancelledError:
             self._withdraw(future)
             raise
+
+    async def run_both(
+        self, work: Work[T, Any], item: T, on_done: Callable[[R | BaseException], None], then: Then[T, R]
+    ) -> R:
+        """As `run`, and then what `then` says, unless that went wrong; gives the result of the second.
+
+        The order stays. While a group is in the second threads, the next one is in these. Cancelled in between, it is
+        taken out, and `on_done` sees to what was done.
+        """
+        future: asyncio.Future[R] = self._submit(_Item(work, item, self._loop.create_future(), on_done, then))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._withdraw(future)
+            then.commits._withdraw(future)
+            raise
+
+    def _submit(self, one: _Item[T, R]) -> asyncio.Future[R]:
+        if not self._take([one]):
+            one.answer = Closed("the service has stopped")
+            _deliver([one])
+        return one.future
+
+    def _take(self, items: Sequence[_Item[Any, Any]]) -> bool:
+        """Puts items at the end of those that wait; False when no more is taken."""
+        with self._changed:
+            if self._closed:
+                return False
+            self._waiting.extend(items)
+            self._changed.notify()
+            return True
 
     def _withdraw(self, future: asyncio.Future[Any]) -> None:
         with self._changed:
@@ -153,10 +184,30 @@ class GroupCommit:
             self.groups += 1
             self.items += len(group)
             self.last = len(group)
+            if not (ended := self._hand_on(group)):
+                continue
             try:
-                self._loop.call_soon_threadsafe(_deliver, group)
+                self._loop.call_soon_threadsafe(_deliver, ended)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 return
+
+    @staticmethod
+    def _hand_on(group: list[_Item[Any, Any]]) -> list[_Item[Any, Any]]:
+        """Gives the items of a group to those who are next; returns those that have their answer."""
+        ended: list[_Item[Any, Any]] = []
+        going_on: dict[GroupCommit, list[_Item[Any, Any]]] = {}
+        for one in group:
+            if one.then is None or isinstance(one.answer, BaseException):
+                ended.append(one)
+            else:
+                going_on.setdefault(one.then.commits, []).append(one)
+                one.work, one.then = one.then.work, None
+        for commits, items in going_on.items():
+            if not commits._take(items):
+                for one in items:
+                    one.answer = Closed("the service has stopped")
+                ended += items
+        return ended
 
     def _next(self) -> list[_Item[Any, Any]]:
         with self._changed:

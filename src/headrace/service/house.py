@@ -30,10 +30,11 @@ from headrace.service.dispatcher import Committed, Dispatcher, look_ahead
 from headrace.service.group_commit import GroupCommit
 from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
+from headrace.service.page_pictures import PagePictures
+from headrace.service.progress import Underway
+from headrace.service.resumable import ResumableUploads
 from headrace.service.spool import Spool
-from headrace.service.views import (
-    ServiceLimits,
-)
+from headrace.service.views import ServiceLimits
 from headrace.service.webhooks import Webhooks
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import UnknownBatch
@@ -91,7 +92,9 @@ class House:
         )
         self._pool = worker_pool(settings, bounds, dt.date.today())  # noqa: DTZ011 - documents have their own
         self._bell = Bell()
+        self._underway = Underway(self._loop.time, partial(self._bell.ring, EVENTS))
         self.webhooks = Webhooks(self.limits.webhooks, do=self._do, look=self._look, bell=self._bell, events=EVENTS)
+        self.pages = PagePictures(settings, bounds, self.limits)
         self._last_event = 0
         self._state = "starting"
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -105,6 +108,7 @@ class House:
         self._reader: DatabaseThread
         self._commits: GroupCommit
         self._spool: Spool
+        self.uploads: ResumableUploads
         self._intake: Intake | None = None
         self._dispatcher: Dispatcher | None = None
 
@@ -126,7 +130,8 @@ class House:
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
-                    house.append(tasks.create_task(self.webhooks.run()))
+                    house += [tasks.create_task(self.webhooks.run()), tasks.create_task(self.uploads.run())]
+                    house.append(tasks.create_task(self.pages.run()))
                     if self._stop_began is None:
                         self._state = "serving"
                     if not self._opened.done():
@@ -169,6 +174,8 @@ class House:
         self._commits = GroupCommit("database", most=self.limits.accept_group, around=self._transaction)
         stack.push_async_callback(self._commits.aclose)
         stack.push_async_callback(self._close_arrivals, blobs)
+        arrivals = GroupCommit("arrivals", most=self.limits.accept_group)
+        stack.push_async_callback(arrivals.aclose)
         self._spool = Spool(
             blobs,
             limit_bytes=settings.max_document_bytes,
@@ -190,19 +197,31 @@ class House:
             line=self._line,
             place=self._spool.place,
             on_committed=self._on_committed,
+            underway=self._underway,
         )
-        self._intake = Intake(
+        intake = Intake(
             settings,
             self.limits,
             admission=self._admission,
             spool=self._spool,
             blobs=blobs,
             store=store,
+            arrivals=arrivals,
             commits=self._commits,
             add=self._add,
             bell=self._bell,
         )
+        self.uploads = ResumableUploads(
+            intake,
+            self._spool,
+            blobs,
+            self.limits,
+            most_bytes=settings.max_document_bytes,
+            serving=lambda: self._state == "serving",
+        )
+        self._intake = intake
         await self._do(partial(_recover, blobs))
+        await self.uploads.load()
         await self._take_over(self._dispatcher)
 
     async def _take_over(self, dispatcher: Dispatcher) -> None:
@@ -358,8 +377,9 @@ class House:
         self.limits = limits
         self._limit_bytes = limits.accepted_bytes
         self.webhooks.change_limits(limits.webhooks)
+        self.pages.change_limits(limits)
         if self._intake is not None:
-            self._intake.limits = limits
+            self._intake.limits = self.uploads.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)
         self._follow_rate()
 

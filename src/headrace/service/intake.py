@@ -8,8 +8,8 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from headrace.documents.document import printable
@@ -19,18 +19,17 @@ from headrace.ingest.settings import RunSettings
 from headrace.service.bell import Bell
 from headrace.service.errors import (
     BatchClosed,
-    DigestMismatch,
     IdempotencyInUse,
     IdempotencyMismatch,
     NoStorage,
     NotFound,
     RateLimited,
 )
-from headrace.service.group_commit import GroupCommit
+from headrace.service.group_commit import GroupCommit, Then
+from headrace.service.keeping import Arrival, Keeping
 from headrace.service.spool import Spool, Spooled
 from headrace.service.turn import Turn
 from headrace.service.views import Accepted, ServiceLimits, Submission
-from headrace.storage.arrivals import Arrival as KeptBytes
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import BatchListed, KeyUsed, StorageFull, UnknownBatch
 from headrace.storage.sql_accept import NewDocument, Placed
@@ -46,21 +45,13 @@ ROOM = "room"
 _CLIENTS = 4096  # buckets in memory; the one that was used longest ago goes, and comes back full
 
 
-@dataclass(slots=True)
-class Arrival:
-    """A document whose bytes are here, on its way through the group; `permit` goes on with it."""
-
-    spooled: Spooled
-    submission: Submission
-    permit: Permit
-    new: NewDocument | None = None
-
-
 class Intake:
     """Admission, quotas, spool and group commit. Belongs to one event loop.
 
     Args:
         admission: its permits are for accepted documents without an entry.
+        arrivals: one thread that makes bytes durable.
+        commits: the database thread.
         add: is given each new document, with its permit, in the moment it is accepted.
         bell: rings `ROOM` when there is room again.
 
@@ -77,6 +68,7 @@ class Intake:
         spool: Spool,
         blobs: Blobs,
         store: SqliteStore,
+        arrivals: GroupCommit,
         commits: GroupCommit,
         add: Callable[[Waits, Permit], None],
         bell: Bell,
@@ -85,9 +77,11 @@ class Intake:
         self._settings = settings
         self._admission = admission
         self._spool = spool
-        self._blobs = blobs
         self._store = store
+        self._arrivals = arrivals
         self._commits = commits
+        self._keeping = Keeping(spool, blobs, store)
+        self._keep_all = self._keeping.keep_all
         self._add = add
         self._bell = bell
         self._now = asyncio.get_running_loop().time
@@ -184,9 +178,9 @@ class Intake:
     # Take it in
 
     async def accept(
-        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes], turn: Turn | None = None
+        self, submission: Submission, permit: Permit, body: AsyncIterator[bytes] | Path, turn: Turn | None = None
     ) -> Accepted:
-        """See `Reception.accept`."""
+        """See `Reception.accept`. A path is a file that `Spool.take` can take."""
         key = submission.idempotency_key
         in_use = None if key is None else (submission.client, key)
         claimed = handed_over = False
@@ -196,15 +190,20 @@ class Intake:
                     raise IdempotencyInUse("another request with this key is being received")
                 self._keys.add(in_use)
                 claimed = True
-            spooled = await self._spool.receive(
-                body, declared_bytes=submission.declared_bytes, sha256=submission.sha256
-            )
+            if isinstance(body, Path):
+                spooled = await self._spool.take(body, sha256=submission.sha256)
+            else:
+                spooled = await self._spool.receive(
+                    body, declared_bytes=submission.declared_bytes, sha256=submission.sha256
+                )
             arrival = Arrival(spooled, submission, permit)
             # From here on `_arrived` sees to permit and bytes, whether or not anybody still waits.
             handed_over = True
             if turn is not None:
                 await self._behind(turn, arrival)
-            placed = await self._commits.run(self._accept_all, arrival, partial(self._arrived, arrival))
+            placed = await self._arrivals.run_both(
+                self._keep_all, arrival, partial(self._arrived, arrival), Then(self._commits, self._accept_all)
+            )
         except (KeyUsed, UnknownBatch, BatchListed) as error:
             raise _explained(error) from error
         except BaseException:
@@ -242,8 +241,9 @@ class Intake:
             arrival.permit.ignore()
             if isinstance(answer, StorageFull):
                 self._spool.full = str(answer.strerror)
-            self._commits.submit(self._discard_all, arrival.spooled).add_done_callback(_look)
+            self._commits.submit(self._keeping.discard_all, arrival.spooled).add_done_callback(_look)
             return
+        self._keeping.has_row(arrival.spooled)
         assert arrival.new is not None
         self._placed(arrival.new, arrival.permit, answer)
 
@@ -263,44 +263,10 @@ class Intake:
     # In the database thread
 
     def _accept_all(self, arrivals: Sequence[Arrival]) -> list[Placed | Exception]:
-        answers: list[Placed | Exception] = []
-        good = []
-        for arrival in arrivals:
-            try:
-                arrival.spooled.seal()
-            except DigestMismatch as error:
-                answers.append(error)
-            else:
-                arrival.new = _new(arrival.submission, arrival.spooled)
-                good.append(arrival)
-        self._adopt([arrival.spooled for arrival in good])
-        placed = iter(self._store_all([arrival.new for arrival in good if arrival.new is not None]))
-        errors = iter(answers)
-        return [next(placed) if arrival.new is not None else next(errors) for arrival in arrivals]
-
-    def _adopt(self, spooled: Sequence[Spooled]) -> None:
-        """Makes the bytes durable under their digests; once, also when the transaction around it is done again."""
-        files = [one for one in spooled if one.path is not None and not one.adopted]
-        small = [one for one in spooled if one.path is None and not one.adopted]
-        if files:
-            arrived = [(one.path, one.sha256) for one in files if one.path is not None]
-            self._are_kept(files, self._blobs.adopt(arrived))
-        if small:
-            size_bytes = sum(one.size_bytes for one in small)
-            self._spool.need_free(size_bytes)
-            self._blobs.reserve(size_bytes)
-            try:
-                are_new = self._blobs.log([KeptBytes(one.sha256, one.pieces, one.size_bytes) for one in small])
-            except BaseException:
-                self._blobs.release(size_bytes)
-                raise
-            self._are_kept(small, are_new)
-
-    def _are_kept(self, spooled: Sequence[Spooled], are_new: Sequence[bool]) -> None:
-        for one, is_new in zip(spooled, are_new, strict=True):
-            one.adopted = True
-            if not is_new:
-                self._blobs.release(one.size_bytes)
+        new = [_new(arrival.submission, arrival.spooled) for arrival in arrivals]
+        for arrival, its in zip(arrivals, new, strict=True):
+            arrival.new = its
+        return self._store_all(new)
 
     def _store_all(self, new: Sequence[NewDocument]) -> list[Placed | Exception]:
         # The day by the clock on the wall: receipts are dated by such clocks, too.
@@ -321,16 +287,6 @@ class Intake:
             if isinstance(where, Placed):
                 mark(self._store, where.batch_id)
         return placed
-
-    def _discard_all(self, spooled: Sequence[Spooled]) -> list[None]:
-        for one in spooled:
-            if not one.adopted:
-                if one.path is not None:
-                    one.path.unlink(missing_ok=True)
-                    self._blobs.release(one.size_bytes)
-            elif not self._store.knows_bytes(one.sha256):
-                self._blobs.delete(one.sha256)
-        return [None] * len(spooled)
 
 
 def _look(future: asyncio.Future[Any]) -> None:

@@ -10,6 +10,7 @@ from headrace.documents.entry import Entry
 from headrace.documents.status import DocumentState, EntryKind, Verdict
 from headrace.flow import ServiceClass
 from headrace.ledger.amendments import merged
+from headrace.service.progress import PageProgress
 from headrace.service.views import Amendment, BatchView, DocumentView, Event
 from headrace.storage.sql_accept import OpenBatch
 from headrace.storage.sql_service import ENDED, WORKED_ON, Seen
@@ -23,12 +24,16 @@ def may_see(client: str | None, owner: str | None) -> bool:
     return client is None or client == (owner or "")
 
 
-def as_document(seen: Seen, *, ahead: int | None = None, eta_s: float | None = None) -> DocumentView:
-    """A document from one look at the store."""
+def as_document(
+    seen: Seen, *, ahead: int | None = None, eta_s: float | None = None, far: PageProgress | None = None
+) -> DocumentView:
+    """A document from one look at the store, and how far it is, if it is being read."""
     record, owner = seen.record, seen.owner
     document, entry = record.document, record.entry
     amendments = tuple(as_amendment(one) for one in seen.amendments)
     failure = record.last_failure if entry is None else entry.failure
+    pages = (record.telemetry.pages or None) if record.telemetry else None  # 0: nobody looked at any
+    far = far if entry is None else None
     return DocumentView(
         document_id=document.document_id,
         batch_id=document.batch_id,
@@ -42,7 +47,8 @@ def as_document(seen: Seen, *, ahead: int | None = None, eta_s: float | None = N
         state=_state(seen),
         stage=_stage(seen),
         attempt=document.attempts + (_stage(seen) != "waiting"),
-        pages=record.telemetry.pages if record.telemetry else None,
+        pages_done=far.pages_done if far else pages,
+        pages_total=far.pages_total if far else pages,
         kind=str(entry.kind) if entry else None,
         receipt=corrected(entry.receipt, amendments) if entry and entry.receipt else None,
         failure=failure,

@@ -7,32 +7,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headrace.service.edge import Edge
 from headrace.service.reception import CapacityView
+from headrace.service.tallies import STAGES, Tallies
 
 
-def registry_of(edge: Edge) -> CollectorRegistry:
-    """A registry with what this service has, and nothing of other libraries."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(ServiceCollector(edge))
-    return registry
-
-
-class ServiceCollector(Collector):
-    """Reads everything when it is scraped."""
+class Exposition:
+    """All metrics as text: what this service has, and nothing of other libraries."""
 
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
+        self._collector = ServiceCollector(edge)
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self._collector)
+
+    async def text(self) -> bytes:
+        """The metrics now. Asks the store for two numbers, and does not wait for it long."""
+        self._collector.stock = await self._edge.reception.stock()
+        return generate_latest(self._registry)
+
+
+class ServiceCollector(Collector):
+    """Reads everything when it is scraped; `stock`, which the store has, is set before: (dead letters, last entry)."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self.stock: tuple[int, int] | None = None
 
     def collect(self) -> Iterator[Metric]:
         """The metrics now."""
         view = self._edge.reception.capacity()
         health = self._edge.reception.health()
         yield from _work(view)
+        yield from _measured(self._edge.reception.tallies)
+        if self.stock is not None:
+            dead, sequence = self.stock
+            yield _gauge("headrace_dead_letters", "Failed documents that nobody has run again", dead)
+            yield _gauge("headrace_ledger_sequence", "The number of the last entry of the book", sequence)
         yield from _refusals(view, self._edge)
         yield from _bounds(view)
         yield _gauge("headrace_ready", "1 while new work is taken", float(health.ready))
@@ -70,12 +85,32 @@ def _work(view: CapacityView) -> Iterator[Metric]:
     for class_, its in view.classes.items():
         depth.add_metric([class_.name.lower()], its.waiting)
     yield depth
+    capacity = GaugeMetricFamily(
+        "headrace_channel_capacity", "Documents that may be in; all channels share it", labels=["channel"]
+    )
+    for class_ in view.classes:
+        capacity.add_metric([class_.name.lower()], view.bound("documents").limit or 0)
+    yield capacity
     yield _gauge("headrace_workers", "Worker processes", view.workers)
     yield _gauge("headrace_workers_busy", "Worker processes that read a document now", view.workers_busy)
     restarts = CounterMetricFamily("headrace_worker_restarts", "Workers that were replaced", labels=["reason"])
     for reason, count in sorted(view.worker_restarts.items()):
         restarts.add_metric([reason], count)
     yield restarts
+    memory = GaugeMetricFamily("headrace_worker_rss_bytes", "Resident memory of each worker", labels=["worker"])
+    for number, rss_bytes in enumerate(view.worker_rss_bytes, 1):
+        memory.add_metric([str(number)], rss_bytes)
+    yield memory
+
+
+def _measured(tallies: Tallies) -> Iterator[Metric]:
+    yield CounterMetricFamily("headrace_pages", "Pages of the documents that ended", value=tallies.pages)
+    durations = HistogramMetricFamily(
+        "headrace_stage_duration_seconds", "Time that a document took in each stage", labels=["stage"]
+    )
+    for stage in STAGES:
+        durations.add_metric([stage], buckets=tallies.buckets(stage), sum_value=tallies.seconds[stage])
+    yield durations
 
 
 def _refusals(view: CapacityView, edge: Edge) -> Iterator[Metric]:

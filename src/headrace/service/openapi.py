@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from headrace.ocr.media import MEDIA_TYPES
 from headrace.service import replies
+from headrace.service.openapi_uploads import upload_paths
 from headrace.service.problems import KINDS, MEDIA_TYPE
 
 _ALWAYS = (401, 403, 404, 405, 406, 500, 503)
@@ -23,7 +24,7 @@ def answers(good: dict[int, type[BaseModel] | None], *problems: int) -> dict[int
         for status, model in good.items()
     }
     for status in sorted({*_ALWAYS, *problems}):
-        told[status] = {"description": _titles(status), "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+        told[status] = _problem(status)
     return told
 
 
@@ -59,7 +60,13 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schema["paths"]["/v1/batches/{batch_id}/documents"] = {
         "post": _upload("add_document", "Add one document to an open batch", [batch_id], 404)
     }
+    problems = {status: _problem(status) for status in sorted({kind.status for kind in KINDS.values()})}
+    schema["paths"] |= upload_paths(problems)
     return schema
+
+
+def _problem(status: int) -> dict[str, Any]:
+    return {"description": _titles(status), "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
 
 
 def _upload(name: str, sentence: str, parameters: list[dict[str, Any]], *more: int) -> dict[str, Any]:
@@ -83,7 +90,7 @@ def _upload(name: str, sentence: str, parameters: list[dict[str, Any]], *more: i
         },
     }
     for status in sorted({*_UPLOADS, *more}):
-        responses[str(status)] = {"description": _titles(status), "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+        responses[str(status)] = _problem(status)
     binary = {"schema": {"type": "string", "format": "binary"}}
     form = {
         "schema": {

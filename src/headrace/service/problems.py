@@ -21,8 +21,11 @@ from headrace.service.errors import (
     IdempotencyInUse,
     InvalidCorrection,
     NoStorage,
+    OffsetMismatch,
+    PageUnreadable,
     RateLimited,
     ReceptionError,
+    UploadTakenOver,
 )
 from headrace.storage.errors import StorageFull, StoreError
 
@@ -30,16 +33,22 @@ MEDIA_TYPE = "application/problem+json"
 ACCEPTED_TYPES = ", ".join(MEDIA_TYPES)
 
 
+_IANA = "https://iana.org/assignments/http-problem-types#"
+
+
 class Kind(NamedTuple):
-    """One type of problem: its status and what it is called."""
+    """One type of problem: its status, what it is called, and its URI where that is not ours."""
 
     status: int
     title: str
+    uri: str = ""
 
 
 KINDS: Mapping[str, Kind] = {
     "malformed-request": Kind(400, "The request makes no sense"),
     "bad-manifest-line": Kind(400, "A line of the manifest names no document"),
+    "completed-upload": Kind(400, "Upload Is Completed", f"{_IANA}completed-upload"),
+    "inconsistent-upload-length": Kind(400, "Inconsistent Upload Length Values", f"{_IANA}inconsistent-upload-length"),
     "idempotency-key-missing": Kind(400, "An Idempotency-Key is required here"),
     "unauthorized": Kind(401, "No key, or an unknown one"),
     "forbidden": Kind(403, "This key may not do that"),
@@ -50,11 +59,14 @@ KINDS: Mapping[str, Kind] = {
     "conflict": Kind(409, "Not as things stand"),
     "idempotency-key-in-use": Kind(409, "A request with this key is being worked on"),
     "batch-closed": Kind(409, "The batch takes no more documents"),
+    "mismatching-upload-offset": Kind(409, "Mismatching Upload Offset", f"{_IANA}mismatching-upload-offset"),
+    "upload-taken-over": Kind(409, "A newer request to this upload came"),
     "not-cancellable": Kind(409, "The document has its end already"),
     "not-replayable": Kind(409, "Only what failed can be run again"),
     "not-reviewable": Kind(409, "There is no receipt to review"),
     "result-expired": Kind(410, "It was kept for a while, and is gone"),
     "edit-conflict": Kind(412, "Somebody else changed it first"),
+    "unsupported-tus-version": Kind(412, "This version of tus is not spoken"),
     "payload-too-large": Kind(413, "More bytes than the limit"),
     "unsupported-media-type": Kind(415, "Not a kind of file that is read"),
     "batch-rejected": Kind(422, "The batch breaks off"),
@@ -63,6 +75,7 @@ KINDS: Mapping[str, Kind] = {
     "too-many-pages": Kind(422, "More pages than the limit"),
     "corrupt-document": Kind(422, "The content is broken"),
     "encrypted-document": Kind(422, "The document needs a password"),
+    "page-unreadable": Kind(422, "The page cannot be made into a picture"),
     "digest-mismatch": Kind(422, "The bytes are not those that were promised"),
     "source-url-forbidden": Kind(422, "This address is not fetched"),
     "idempotency-key-mismatch": Kind(422, "The key was used for something else"),
@@ -72,6 +85,7 @@ KINDS: Mapping[str, Kind] = {
     "class-shed": Kind(429, "This class is refused at the present load"),
     "deadline-expired": Kind(429, "It could not start within your deadline"),
     "rate-limited": Kind(429, "Your own quota is used up"),
+    "checksum-mismatch": Kind(460, "The part of the upload has another checksum"),
     "internal-error": Kind(500, "A bug of ours"),
     "draining": Kind(503, "The service is stopping"),
     "storage-full": Kind(503, "The disk is full"),
@@ -108,7 +122,7 @@ class Problem(HTTPException):
     def as_dict(self, *, instance: str = "", trace_id: str = "") -> dict[str, Any]:
         """The members of the problem, in a fixed order."""
         problem = {
-            "type": f"/problems/{self.code}",
+            "type": type_of(self.code),
             "title": KINDS[self.code].title,
             "status": self.status_code,
             "detail": self.detail,
@@ -123,6 +137,11 @@ class Problem(HTTPException):
     def body(self, *, instance: str = "", trace_id: str = "") -> bytes:
         """The problem as JSON."""
         return json.dumps(self.as_dict(instance=instance, trace_id=trace_id), separators=(",", ":")).encode()
+
+
+def type_of(code: str) -> str:
+    """The URI of a type of problem."""
+    return KINDS[code].uri or f"/problems/{code}"
 
 
 def malformed(pointer: str, detail: str) -> Problem:
@@ -214,6 +233,14 @@ def _of_reception(error: ReceptionError) -> Problem:
             return Problem(code, str(error), headers=headers, retry_after_seconds=after_s)
         case EditConflict():
             return Problem(code, str(error), headers={"ETag": f'"{error.version}"'})
+        case OffsetMismatch():
+            problem = Problem(code, str(error))
+            problem.members = {"expected-offset": error.expected_bytes, "provided-offset": error.provided_bytes}
+            return problem
+        case UploadTakenOver():
+            return Problem(code, str(error), headers={"Connection": "close"})
+        case PageUnreadable():
+            return Problem(code, str(error), page=error.page, reason=error.reason)
         case InvalidCorrection():
             errors = [{"pointer": pointer, "detail": detail} for pointer, detail in error.errors]
             return Problem(code, str(error), errors=errors)

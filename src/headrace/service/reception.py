@@ -17,7 +17,6 @@ import datetime as dt
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,6 @@ from headrace.documents.entry import Entry
 from headrace.documents.status import DocumentState
 from headrace.flow import Admitted, Closed, Permit, Refusal, ServiceClass
 from headrace.service.amending import Amend
-from headrace.service.capacity import capacity_view
 from headrace.service.errors import (
     BatchClosed,
     DigestMismatch,
@@ -41,8 +39,8 @@ from headrace.service.errors import (
     RateLimited,
     ReceptionError,
 )
-from headrace.service.house import EVENTS, House
-from headrace.service.looking import APPROVED, REJECTED, as_batch_view, as_document, as_event, may_see
+from headrace.service.looking import APPROVED, REJECTED, as_batch_view, as_document, may_see
+from headrace.service.records import Records
 from headrace.service.turn import Turn
 from headrace.service.views import (
     Accepted,
@@ -62,7 +60,6 @@ from headrace.service.views import (
 from headrace.storage.errors import UnknownBatch
 from headrace.storage.sql_accept import NewDocument
 from headrace.storage.sqlite import SqliteStore
-from headrace.storage.store import DeadLetter
 
 __all__ = [
     "Accepted",
@@ -95,7 +92,7 @@ __all__ = [
 ]
 
 
-class Reception(House):
+class Reception(Records):
     """Takes documents in, has them read, and answers for them. Made in a running loop.
 
     Args: as for `House`.
@@ -222,6 +219,8 @@ class Reception(House):
         held = self._line.get(document_id)
         if held is None:
             return as_document(seen)
+        if (far := self._underway.of(document_id)) is not None:
+            return as_document(seen, far=far, eta_s=far.eta_s)
         ahead, rate = self._line.ahead_of(held), self._admission.statistics().drain_rate_per_s
         return as_document(seen, ahead=ahead, eta_s=(ahead + 1) / rate if rate else None)
 
@@ -320,79 +319,6 @@ class Reception(House):
     async def _amend(self, asked: Amend) -> DocumentView:
         await self._commits.run(self._amending.amend_all, asked)
         return await self._surely(asked.client, asked.document_id)
-
-    # Ledger, events, numbers
-
-    async def ledger(self, book: str | None = None, after: int = 0, limit: int = 256) -> list[Entry]:
-        """The next entries of a book (None: the service's own), amendments included, in order of sequence."""
-        name = book or self._settings.book
-        return await self._look(lambda store: store.entries(book=name, after_sequence=after, limit=limit))
-
-    async def proof(self, sequence: int, book: str | None = None) -> Proof | None:
-        """An entry with its neighbours' hashes."""
-        found, head = await self._look(lambda store: store.entry_and_next(book or self._settings.book, sequence))
-        if not found or found[0].sequence != sequence:
-            return None
-        behind = found[1] if len(found) > 1 else None
-        return Proof(found[0], behind.entry_hash if behind else None, behind.content if behind else None, head)
-
-    async def dead_letters(self, after: int = 0, limit: int = 100, client: str | None = None) -> list[DeadLetter]:
-        """The next failed documents that nobody has asked to run again, by number."""
-        if client is None:
-            return await self._look(lambda store: store.dead_letters(after_number=after, limit=limit))
-        return await self._look(lambda store: store.letters_of(client, after, limit))
-
-    async def events(self, after: int, limit: int = 256, client: str | None = None) -> list[Event]:
-        """The next events. When `after` is older than what is kept, the first one kept comes next."""
-        return [as_event(row) for row in await self._look(lambda store: store.happened(after, limit, client))]
-
-    async def more_events(self, after: int, deadline_s: float) -> bool:
-        """Waits until there is an event behind this one; False at the deadline, and when the service ends."""
-
-        async def is_there() -> bool | None:
-            if self._last_event > after:
-                return True
-            return None if self._state in ("stopped", "broken") else False
-
-        return await self._bell.until(EVENTS, is_there, deadline_s)
-
-    @property
-    def last_event_id(self) -> int:
-        """The id of the newest event."""
-        return self._last_event
-
-    async def last_drain(self) -> Mapping[str, Any] | None:
-        """The report of the last stop, with `at`; None before the first."""
-        return await self._look(lambda store: store.last_drain())
-
-    def quota(self, client: str) -> tuple[float, float, float] | None:
-        """What is left of a client's quota: documents now, burst, documents per second; None when it has none."""
-        return None if self._intake is None else self._intake.tokens(client)
-
-    def capacity(self) -> CapacityView:
-        """Every bound, and how fast things go. From memory."""
-        view = capacity_view(
-            self.limits,
-            self._bounds,
-            admission=self._admission,
-            line=self._line,
-            pool=self._pool.statistics(),
-            spool=self._spool if self._intake is not None else None,
-            intake=self._intake,
-            outcomes=self._dispatcher.outcomes if self._dispatcher is not None else {},
-            commits=self._commits if self._intake is not None else None,
-        )
-        return replace(view, bounds=view.bounds + self.webhooks.bounds())
-
-    def health(self) -> HealthView:
-        """From memory."""
-        problems = []
-        if self._intake is not None and self._spool.full:
-            problems.append(f"storage is full: {self._spool.full}")
-        if self._dispatcher is not None and self._dispatcher.problem:
-            problems.append(f"nothing can be committed: {self._dispatcher.problem}")
-        live = self._state not in ("broken", "stopped")
-        return HealthView(live, self._state == "serving" and not problems, self._state, tuple(problems))
 
 
 def _is_finished(store: SqliteStore, batch_id: int) -> bool:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from headrace.documents.entry import Entry, format_voucher
 from headrace.flow import ServiceClass
+from headrace.service.progress import PageProgress
 from headrace.service.reception import Accepted, BatchView, CapacityView, DocumentView, Event, HealthView, Proof
 from headrace.storage.store import DeadLetter
 
@@ -37,6 +38,7 @@ class ProblemReply(BaseModel):
     retry_after_seconds: int | None = None
     document_id: str | None = None
     page: int | None = None
+    reason: str | None = None
     limit: int | None = None
     limit_bytes: int | None = None
     actual: int | None = None
@@ -248,8 +250,8 @@ def document(view: DocumentView) -> dict[str, Any]:
         "stage": view.stage,
         "accepted_at": timestamp(view.accepted_at),
         "attempt": view.attempt,
-        "pages_done": view.pages,
-        "pages_total": view.pages,
+        "pages_done": view.pages_done,
+        "pages_total": view.pages_total,
         "ahead": view.ahead,
         "eta_seconds": None if view.eta_s is None else round(view.eta_s, 3),
         "external_id": view.external_id,
@@ -287,7 +289,7 @@ def accepted(told: Accepted, service_class: ServiceClass, filename: str) -> dict
 def entity_tag(view: DocumentView) -> str:
     """Strong once there is an entry, since only entries change it then; weak before."""
     if view.entry is None:
-        return f'W/"{view.state}-{view.stage}-{view.attempt}-{view.ahead}"'
+        return f'W/"{view.state}-{view.stage}-{view.attempt}-{view.ahead}-{view.pages_done}"'
     return f'"{view.version}{"r" if view.replayed_as else ""}"'
 
 
@@ -397,6 +399,20 @@ def event(told: Event) -> dict[str, Any]:
     return reply | dict(told.data)
 
 
+def progress(told: PageProgress) -> dict[str, Any]:
+    """How far a document is that is being read."""
+    reply: dict[str, Any] = {
+        "kind": "document.progress",
+        "batch_id": told.batch_id,
+        "document_id": told.document_id,
+        "stage": "read",
+        "attempt": told.attempt,
+        "pages_done": told.pages_done,
+        "pages_total": told.pages_total,
+    }
+    return reply if told.eta_s is None else reply | {"eta_seconds": round(told.eta_s, 1)}
+
+
 def ledger_place(entry: Entry) -> dict[str, Any]:
     """Where an entry stands."""
     return {
@@ -413,6 +429,7 @@ def document_links(document_id: str, batch_id: int) -> dict[str, str]:
     return {
         "self": f"/v1/documents/{document_id}",
         "file": f"/v1/documents/{document_id}/file",
+        "first_page": f"/v1/documents/{document_id}/pages/1",
         "batch": f"/v1/batches/{batch_id}",
     }
 

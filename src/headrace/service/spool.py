@@ -11,10 +11,12 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from headrace.documents.errors import CorruptDocument, EmptyFile, PayloadTooLarge
 from headrace.flow import Closed
@@ -23,6 +25,8 @@ from headrace.service.errors import DigestMismatch
 from headrace.service.group_commit import GroupCommit
 from headrace.storage.blobs import Blobs
 from headrace.storage.errors import StorageFull
+
+R = TypeVar("R")
 
 PIECE_BYTES = 256 << 10
 """What an upload may hold in memory before it is written; more only while the thread is busy with the piece before."""
@@ -43,6 +47,7 @@ class Spooled:
         sha256: hex; of a small body it is worked out by `seal`.
         expected: what the client promised; checked already for a file.
         adopted: the blobs have it.
+        needed: it is counted among those whose bytes must stay, though they have no row yet.
     """
 
     size_bytes: int
@@ -51,6 +56,7 @@ class Spooled:
     sha256: str = ""
     expected: str | None = None
     adopted: bool = False
+    needed: bool = False
 
     def seal(self) -> None:
         """Hashes a small body; for a thread. Raises DigestMismatch."""
@@ -81,8 +87,8 @@ class _Upload:
         "written_bytes",
     )
 
-    def __init__(self, path: Path, expected: str | None) -> None:
-        self.path = path
+    def __init__(self, expected: str | None) -> None:
+        self.path: Path | None = None
         self.expected = expected
         self.pieces: list[bytes] = []
         self.digest = hashlib.sha256()
@@ -133,7 +139,7 @@ class Spool:
         """
         if declared_bytes is not None and declared_bytes > self._limit_bytes:
             raise self._too_large(declared_bytes)
-        upload = _Upload(self._blobs.incoming(), sha256)
+        upload = _Upload(sha256)
         buffered = 0
         self.uploads += 1
         try:
@@ -212,6 +218,37 @@ class Spool:
                 answers.append(_translated(error))
         return answers
 
+    async def take(self, path: Path, *, sha256: str | None = None) -> Spooled:
+        """A whole, synced file in the folder of the blobs as a body; it keeps its name, and gets another one for us.
+
+        Nothing is copied: the two must never be written to again. On any error, and when cancelled, nothing stays.
+
+        Raises:
+            EmptyFile, UnsupportedMediaType, DigestMismatch: bad bytes.
+            StorageFull: no room for a name.
+        """
+        step = self._threads.submit(_do_all, partial(self._take, path, sha256))
+        try:
+            return await asyncio.shield(step)
+        except asyncio.CancelledError:
+            step.add_done_callback(self._untake)
+            raise
+
+    async def step(self, function: Callable[[], R]) -> R:
+        """Has something done by a thread that writes. Cancelled, it stays for the end of it: then nobody writes.
+
+        Raises:
+            StorageFull: no room on the disk.
+            Closed: the service has stopped.
+        """
+        step = self._threads.submit(_do_all, function)
+        try:
+            return await asyncio.shield(step)
+        except asyncio.CancelledError:
+            await asyncio.wait({step})
+            step.cancelled() or step.exception()  # seen
+            raise
+
     def need_free(self, size_bytes: int) -> None:
         """Raises StorageFull when these bytes would take what must stay free."""
         self._need_free(size_bytes)
@@ -251,7 +288,30 @@ class Spool:
             with suppress(Closed):  # the next start clears the folder
                 await self._threads.run(self._remove, upload)
 
+    def _untake(self, step: asyncio.Future[Spooled]) -> None:
+        if not step.cancelled() and step.exception() is None:
+            spooled = step.result()
+            assert spooled.path is not None
+            spooled.path.unlink(missing_ok=True)
+            self._blobs.release(spooled.size_bytes)
+
     # In the threads
+
+    def _take(self, path: Path, expected: str | None) -> Spooled:
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+            if not head:
+                raise EmptyFile("the body has no bytes")
+            require_media_type(head)
+            file.seek(0)
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            size_bytes = file.tell()
+        if expected is not None and sha256 != expected:
+            raise DigestMismatch(_OTHER_BYTES)
+        incoming = self._blobs.incoming()
+        os.link(path, incoming)
+        self._blobs.count(size_bytes)  # twice for a moment, since each name is released by itself
+        return Spooled(size_bytes, incoming, sha256=sha256)
 
     def _write(self, uploads: Sequence[_Upload]) -> list[Spooled | Exception | None]:
         answers: list[Spooled | Exception | None] = []
@@ -275,6 +335,7 @@ class Spool:
             self._blobs.reserve(size_bytes)
             upload.written_bytes += size_bytes
             if upload.descriptor is None:
+                upload.path = self._blobs.incoming()
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 upload.descriptor = os.open(upload.path, flags, 0o644)
             _write_all(upload.descriptor, pieces)
@@ -291,7 +352,8 @@ class Spool:
             if upload.descriptor is not None:
                 os.close(upload.descriptor)
                 upload.descriptor = None
-            upload.path.unlink(missing_ok=True)
+            if upload.path is not None:
+                upload.path.unlink(missing_ok=True)
             self._blobs.release(upload.written_bytes)
             upload.written_bytes = 0
         return [None] * len(uploads)
@@ -304,6 +366,16 @@ class Spool:
                 f"{free_bytes / 2**20:,.0f} MiB are free on the disk, and {self._min_free_bytes / 2**20:,.0f} MiB "
                 "must stay free"
             )
+
+
+def _do_all(functions: Sequence[Callable[[], Any]]) -> list[Any]:
+    answers: list[Any] = []
+    for function in functions:
+        try:
+            answers.append(function())
+        except Exception as error:
+            answers.append(_translated(error))
+    return answers
 
 
 def _write_all(descriptor: int, pieces: Sequence[bytes]) -> None:

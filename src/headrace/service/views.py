@@ -85,7 +85,7 @@ class DocumentView:
         state: queued, running, succeeded, partial, failed or cancelled.
         stage: what is done to it now (`waiting`, `read`, `done`).
         attempt: which attempt it is in, or had its end in; while it waits, how many were charged to it.
-        pages: how many pages were read; None until it ended.
+        pages_done, pages_total: how far it is, and how many pages there are; None until that is known.
         filename: as the client called it, printable.
         kind: `receipt`, `duplicate`, `failure`; None until it ended.
         receipt: with its corrections applied; None until there is one.
@@ -112,7 +112,8 @@ class DocumentView:
     state: DocumentState
     stage: str
     attempt: int = 0
-    pages: int | None = None
+    pages_done: int | None = None
+    pages_total: int | None = None
     kind: str | None = None
     receipt: Mapping[str, Any] | None = None
     failure: Mapping[str, Any] | None = None
@@ -230,7 +231,7 @@ class CapacityView:
         classes: each class.
         refused: by kind, since the start.
         accepted, done, in_flight: the accounting identity since the start; what was found at the start counts.
-        accept_group, accepts: documents in the last durable group, and accepted in all.
+        worker_rss_bytes: resident memory of each worker process, the oldest first.
     """
 
     bounds: tuple[Bound, ...]
@@ -248,6 +249,7 @@ class CapacityView:
     workers: int
     workers_busy: int
     worker_restarts: Mapping[str, int]
+    worker_rss_bytes: tuple[int, ...]
 
     def bound(self, name: str) -> Bound:
         """The bound of this name; KeyError when there is none."""
@@ -300,9 +302,14 @@ class ServiceLimits:
         buffer_bytes: bytes of bodies in memory, all uploads together.
         min_free_bytes: free disk below which nothing is accepted.
         accept_group: documents that share one transaction at most.
+        page_requests: pictures of pages that may be asked for at the same time.
+        page_cache_bytes: pictures of pages that are kept on disk.
         events_kept: events that can be replayed; older ones are removed.
         quotas: by client; `default_quota` holds for the others.
         class_delay_s: the longest wait that is promised to each class.
+        unfinished_uploads: resumable uploads that are not complete; None: `accepted_bytes` / the largest document.
+        upload_keep_s: how long one may take from its first request to its last.
+        ended_uploads_kept: of how many that ended it is remembered how.
         webhooks: of those.
     """
 
@@ -315,8 +322,13 @@ class ServiceLimits:
     buffer_bytes: int = 32 << 20
     min_free_bytes: int = 256 << 20
     accept_group: int = 256
+    page_requests: int = 8
+    page_cache_bytes: int = 64 << 20
     events_kept: int = 100_000
     idempotency_s: float = 24 * 3600.0
+    unfinished_uploads: int | None = None
+    upload_keep_s: float = 24 * 3600.0
+    ended_uploads_kept: int = 4096
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     default_quota: Quota = Quota()
     class_delay_s: Mapping[ServiceClass, float] = field(

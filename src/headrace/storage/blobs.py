@@ -90,6 +90,10 @@ class Blobs:
         """Counts bytes no more: they were not written, or are gone again."""
         self._give(size_bytes)
 
+    def count(self, size_bytes: int) -> None:
+        """Counts bytes that are there already, whatever the bound."""
+        self._give(-size_bytes)
+
     def adopt(self, arrived: Sequence[tuple[Path, str]]) -> list[bool]:
         """Makes whole, synced and reserved files durable under their digests, with one sync for all of them.
 

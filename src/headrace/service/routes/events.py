@@ -1,4 +1,7 @@
-"""Everything that happens, as server-sent events: replayed from the store behind `Last-Event-ID`, then live."""
+"""Everything that happens, as server-sent events: replayed from the store behind `Last-Event-ID`, then live.
+
+Between them, news of how far documents are: live only, the last of each document, at most five a second a worker.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from headrace.service.edge import Edge, exchange_of, until_closing
 from headrace.service.envelope import json_bytes
 from headrace.service.openapi import answers
 from headrace.service.problems import malformed
+from headrace.service.progress import PageProgress
 from headrace.service.reception import Event
 
 SSE = "text/event-stream"
@@ -66,16 +70,21 @@ def router(edge: Edge) -> APIRouter:
 async def _stream(edge: Edge, since: int, client: str | None) -> AsyncIterator[bytes]:
     reception, keep_alive_s = edge.reception, edge.limits.requests.keep_alive_s
     yield f"retry: {_RETRY_MS}\n\n".encode()
+    told = 0
     while True:
         seen = reception.last_event_id
-        events = await reception.events(since, _PAGE, client)
+        events = await reception.events(since, _PAGE, client) if seen > since else []
         if events:
             since = events[-1].event_id
             yield b"".join(map(frame, events))
             continue
         # What came up to here were other clients' events.
         since = max(since, seen)
-        if not await reception.more_events(since, keep_alive_s):
+        told, news = reception.progress(told, client)
+        if news:
+            yield b"".join(map(progress_frame, news))
+            continue
+        if not await reception.more_events(since, keep_alive_s, news_after=told):
             yield b": keep-alive\n\n"
 
 
@@ -83,3 +92,8 @@ def frame(event: Event) -> bytes:
     """One event as it stands on the wire."""
     data = json.dumps(replies.event(event), separators=(",", ":"))
     return f"id: {event.event_id}\nevent: {event.kind}\ndata: {data}\n\n".encode()
+
+
+def progress_frame(told: PageProgress) -> bytes:
+    """News of what is being read. Without an id: it is not kept, so nobody can ask for what comes behind it."""
+    return f"event: document.progress\ndata: {json.dumps(replies.progress(told), separators=(',', ':'))}\n\n".encode()

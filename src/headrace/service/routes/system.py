@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from headrace.service import replies
 from headrace.service.edge import Edge, exchange_of
 from headrace.service.envelope import json_bytes
-from headrace.service.metrics import registry_of
+from headrace.service.metrics import Exposition
 from headrace.service.openapi import answers
-from headrace.service.problems import KINDS, Problem, retry_after
+from headrace.service.problems import KINDS, Problem, retry_after, type_of
 
 _NO_STORE = {"Cache-Control": "no-store"}
 
@@ -20,7 +20,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 def router(edge: Edge) -> APIRouter:
     """The routes of operation. Health and metrics need no key: they name no client and no document."""
     routes = APIRouter(tags=["operation"])
-    registry = registry_of(edge)
+    exposition = Exposition(edge)
 
     @routes.get("/livez", responses=answers({200: replies.HealthReply}) | {503: {"model": replies.HealthReply}})
     async def livez() -> Response:
@@ -39,7 +39,7 @@ def router(edge: Edge) -> APIRouter:
     )
     async def metrics() -> Response:
         """For Prometheus."""
-        return Response(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST} | _NO_STORE)
+        return Response(await exposition.text(), headers={"Content-Type": CONTENT_TYPE_LATEST} | _NO_STORE)
 
     @routes.get("/v1/capacity", responses=answers({200: replies.CapacityReply}))
     async def capacity(request: Request) -> Response:
@@ -56,7 +56,7 @@ def router(edge: Edge) -> APIRouter:
         if code not in KINDS:
             raise Problem("not-found", f"no problem is called {code[:64]}")
         kind = KINDS[code]
-        reply = {"type": f"/problems/{code}", "title": kind.title, "status": kind.status}
+        reply = {"type": type_of(code), "title": kind.title, "status": kind.status}
         return Response(json_bytes(reply), media_type="application/json")
 
     return routes
