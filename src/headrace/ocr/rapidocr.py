@@ -1,7 +1,7 @@
 """The default engine: the PP-OCRv6 small models of the `rapidocr` wheel, run lean on onnxruntime.
 
 Only the wheel's models are used, not its pipeline: detection at 1,280 px in strips, no text-line classifier, Latin
-characters unless the page is in another script, batches of equal width. `bench/ocr_engines.py` measures what that saves.
+characters unless the page is in another script, batches of equal width. `bench/accuracy.py` shows what that saves.
 """
 
 from __future__ import annotations
