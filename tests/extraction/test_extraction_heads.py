@@ -29,6 +29,10 @@ def address_of(*head: str) -> str | None:
         ("NO 29O, 7/1l8B", "NO 290, 7/118B"),
         ("AEON Ma11", "AEON Mall"),
         ("RESTÄURANT", "RESTAURANT"),
+        ("Hardwae", "Hardware"),
+        ("LUT 1504, BATU 8", "LOT 1504, BATU 8"),
+        ("Eot 3, Jalan", "Lot 3, Jalan"),
+        ("CONFECTEONERY", "CONFECTIONERY"),
     ],
 )
 def test_a_misread_letter_of_a_known_word_is_put_right(printed: str, meant: str) -> None:
@@ -39,7 +43,7 @@ def test_a_misread_letter_of_a_known_word_is_put_right(printed: str, meant: str)
     "text",
     [
         "SINAR JAYA", "POWER POINT", "TAMAN SEGAR", "CAFÉ MÜLLER", "Jalan Kelang", "BLACK CURRY", "PUTRI TUDUNG", "U13/X", "SS21/1A",
-        "13 & BEST", "Kerinchi", "MAIDIN",
+        "13 & BEST", "Kerinchi", "MAIDIN", "SUPPLIERS", "PARINDUSTRIAN", "Lor 5, Taman", "HOT 3",
     ],
 )  # fmt: skip
 def test_words_that_are_nobody_s_misprint_stay_as_they_are(text: str) -> None:
@@ -137,6 +141,7 @@ def test_a_stamp_across_the_name_or_the_address_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("head", "name"),
     [
+        (("Route 9 Fuel Stop", "214 Fulton Street", "Brooklyn, NY 11215"), "Route 9 Fuel Stop"),
         (("Cash Sale", "KT WONG TRADING (001904043-H)", "22, Jalan Hijau 5,"), "KT WONG TRADING"),
         (("MRT", "operated by", "rapidKL", "TAX INVOICE", "RAPID RAIL SUN BHD", "No.1 JALAN PJU 1A/46,", "PETALING JAYA"), "RAPID RAIL SDN BHD"),
         (("Cele | R", "1 | MBB | 264100", "KEDAI PAPAN YEW CHUAN", "(0005583085-K)", "LOT 276 JALAN BANTING"), "KEDAI PAPAN YEW CHUAN"),
