@@ -17,8 +17,8 @@ SURE_LINE = 0.9
 """A total is doubted when the engine's score of its line is below this."""
 
 CLEARLY_MORE = 1.03
-"""So much more legible text makes the second reading of a good picture the better one; less is chance. Of faint print any
-more is enough: of 24 faint scans, the restored copy gave more right words in all but one."""
+"""So much more legible text makes the second reading of a good picture the better one; less is chance. Of faint print
+any more is enough: of 24 faint scans, the restored copy gave more right words in all but one."""
 
 _PROOFS = ("cash", "net-plus-tax", "items")
 _NOT_ARITHMETIC = ("required-fields", "date-not-future")
