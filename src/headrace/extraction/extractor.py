@@ -1,14 +1,14 @@
 """From the text of a document to the fields of a receipt. Pure and deterministic: the same text gives the same fields.
 
-Confidence, here and in every field, is an ordering of trust in 0..1 that has not been calibrated: a value that
-arithmetic confirms is above 0.9, one whose label says so plainly about 0.8, one that had rivals or a weak label about
-0.5, and a derived or ambiguous one below that. The engine's own score lowers it, never raises it.
+Rules give a raw score, an ordering of trust in 0..1: a value that arithmetic confirms is above 0.9, one whose label
+says so plainly about 0.8, one that had rivals or a weak label about 0.5, and a derived or ambiguous one below that. The
+engine's own score lowers it, never raises it. `calibration` then turns it into the share of such values that are right.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -24,6 +24,7 @@ from headrace.documents.receipt import (
 from headrace.documents.text import PageText
 from headrace.extraction import merchants
 from headrace.extraction.addresses import AddressRow, address_rows, how_sure, join_address
+from headrace.extraction.calibration import Curve, calibrated
 from headrace.extraction.candidates import Candidate
 from headrace.extraction.checks import check
 from headrace.extraction.currencies import CurrencyEvidence, marks_in, meanings, weigh
@@ -46,13 +47,20 @@ from headrace.extraction.vocabulary import Kind
 MAX_ROWS = 6000  # rows beyond this are not looked at: a receipt of 2,000 items has three rows for each
 
 
-def extract(pages: Sequence[PageText], *, today: dt.date, directory: Directory | None = None) -> ReceiptFields:
+def extract(
+    pages: Sequence[PageText],
+    *,
+    today: dt.date,
+    directory: Directory | None = None,
+    curves: Mapping[str, Curve] | None = None,
+) -> ReceiptFields:
     """The fields of the receipt that stands on these pages.
 
     Args:
         pages: the text of all pages, rows in reading order.
         today: dates after it are never chosen.
         directory: of confirmed merchants, where there is one.
+        curves: turn raw scores into confidences; those that come with headrace when not given, none when empty.
 
     Returns:
         What was read, with evidence; a field that is not on the document is `missing`, never guessed.
@@ -109,6 +117,7 @@ def extract(pages: Sequence[PageText], *, today: dt.date, directory: Directory |
         payments=find_payments(rows, figures, payable, totals.tendered),
         line_items=items.items,
     )
+    fields = calibrated(fields, curves)
     service = totals.service.value if totals.service else Decimal(0)
     return fields.model_copy(update={"checks": check(fields, today=today, service=service)})
 
