@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _URL = re.compile(r"headrace: (http://[0-9.:]+) ")
@@ -72,16 +72,27 @@ class ServiceProcess:
 class Wire:
     """A TCP proxy in front of a service. `cuts` answers are swallowed: the service has spoken, and the line is cut.
 
-    Only answers of requests that begin with `cut_what` count.
+    Only answers of requests that begin with `cut_what` count. With `after_bytes`, connections are cut instead when so
+    much went to the service over one of them, and `on_cut` is called before the client hears of it.
     """
 
-    def __init__(self, url: str, *, cuts: int, cut_what: bytes = b"POST /v1/documents") -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        cuts: int,
+        cut_what: bytes = b"POST /v1/documents",
+        after_bytes: int = 0,
+        on_cut: Callable[[], None] = lambda: None,
+    ) -> None:
         host, port = url.removeprefix("http://").split(":")
         self._service = (host, int(port))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.left, self.cut = cuts, 0
         self._cut_what = cut_what
+        self._after_bytes, self._on_cut = after_bytes, on_cut
+        self.carried_bytes = 0
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Wire:
@@ -106,6 +117,7 @@ class Wire:
 
     def _carry(self, near: socket.socket, far: socket.socket) -> None:
         asked = b""
+        sent_bytes = 0
         with near, far, selectors.DefaultSelector() as ready, contextlib.suppress(OSError):
             ready.register(near, selectors.EVENT_READ, far)
             ready.register(far, selectors.EVENT_READ, near)
@@ -115,8 +127,15 @@ class Wire:
                     if not piece:
                         return
                     if key.fileobj is near:
-                        asked = piece if piece.startswith((b"POST", b"GET")) else asked
-                    elif self.left and asked.startswith(self._cut_what):
+                        asked = piece if piece.startswith((b"POST", b"GET", b"PATCH", b"HEAD")) else asked
+                        sent_bytes += len(piece)
+                        self.carried_bytes += len(piece)
+                        if self.left and 0 < self._after_bytes <= sent_bytes:
+                            self.left -= 1
+                            self.cut += 1
+                            self._on_cut()
+                            return
+                    elif not self._after_bytes and self.left and asked.startswith(self._cut_what):
                         self.left -= 1
                         self.cut += 1
                         return

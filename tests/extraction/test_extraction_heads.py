@@ -137,6 +137,7 @@ def test_a_stamp_across_the_name_or_the_address_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("head", "name"),
     [
+        (("Route 9 Fuel Stop", "214 Fulton Street", "Brooklyn, NY 11215"), "Route 9 Fuel Stop"),
         (("Cash Sale", "KT WONG TRADING (001904043-H)", "22, Jalan Hijau 5,"), "KT WONG TRADING"),
         (("MRT", "operated by", "rapidKL", "TAX INVOICE", "RAPID RAIL SUN BHD", "No.1 JALAN PJU 1A/46,", "PETALING JAYA"), "RAPID RAIL SDN BHD"),
         (("Cele | R", "1 | MBB | 264100", "KEDAI PAPAN YEW CHUAN", "(0005583085-K)", "LOT 276 JALAN BANTING"), "KEDAI PAPAN YEW CHUAN"),

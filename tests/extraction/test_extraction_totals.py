@@ -197,3 +197,8 @@ def test_a_total_of_points_below_half_of_the_goods_is_not_the_total() -> None:
     fields = read("BATHROOM CLEANER | 26.70", "HYDRATING MASK | 51.60", "AMT PAID : | RM78.30", "Total eV: | 2.10")
     assert fields.payable_amount.value == Decimal("78.30")
     assert "2.10" in values(fields, "payable_amount")
+
+
+def test_a_plain_total_is_believed_though_the_goods_read_come_to_more() -> None:
+    fields = read("Night | 16.05 | 32.10", "Night | 16.05 | 32.10", "Breakfast | 32.10", "TOTAL | 39.75")
+    assert fields.payable_amount.value == Decimal("39.75")

@@ -19,7 +19,7 @@ from headrace.documents.errors import (
     UnsupportedMediaType,
 )
 from headrace.documents.text import Box, TextSource
-from headrace.ocr.engine import TRUNCATED_IMAGE, Engine, PageImage
+from headrace.ocr.engine import TRUNCATED_IMAGE, Effort, Engine, PageImage
 from headrace.ocr.limits import ReadLimits
 from headrace.ocr.null import NullEngine
 from headrace.ocr.read import DocumentText, digest_source, read_document
@@ -46,7 +46,7 @@ class ScriptedEngine:
         self.seen: list[tuple[int, tuple[int, ...]]] = []
         self._act = act
 
-    def recognise(self, image: PageImage) -> tuple[Box, ...]:
+    def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
         self.seen.append((image.number, image.pixels.shape))
         self._act(image)
         return (Box(f"page {image.number}", ((0.1, 0.4), (0.9, 0.4), (0.9, 0.5), (0.1, 0.5)), 0.9),)
@@ -172,11 +172,11 @@ def test_one_page_at_a_time_is_decoded(write) -> None:
     alive: list[weakref.ref[PageImage]] = []
 
     class Remembering(ScriptedEngine):
-        def recognise(self, image: PageImage) -> tuple[Box, ...]:
+        def recognise(self, image: PageImage, effort: Effort = Effort.USUAL) -> tuple[Box, ...]:
             gc.collect()
             assert sum(ref() is not None for ref in alive) <= 1  # at most the page before, still in its frame
             alive.append(weakref.ref(image.pixels))
-            return super().recognise(image)
+            return super().recognise(image, effort)
 
     document = read_document(write(tiff(5)), Remembering())
     assert len(document.pages) == 5

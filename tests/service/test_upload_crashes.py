@@ -16,7 +16,7 @@ from service_support import BATCH, DEADLINE_S, body_of, jpeg, serving
 from test_resumable_uploads import OFFSET, PARTIAL, TUS, append, begin, patch_head
 from test_serve_command import Served, headrace, serve  # noqa: F401  # a fixture
 
-from headrace.service.errors import NotFound
+from headrace.service.errors import NotFound, PartMismatch
 from headrace.service.upload_files import Phase
 from headrace.service.upload_rules import Part
 from headrace.service.views import ServiceLimits, Submission
@@ -148,6 +148,26 @@ def test_half_of_a_part_with_a_digest_does_not_count_after_a_crash(tmp_path: Pat
             return upload.offset_bytes
 
     assert asyncio.run(second(asyncio.run(first()))) == len(content)
+
+
+def test_what_comes_behind_a_part_that_was_taken_back_counts_after_a_crash(tmp_path: Path):
+    content = jpeg("behind", 40_000)
+
+    async def first() -> str:
+        async with serving(tmp_path / "w", ROOM) as reception:
+            uploads = reception.uploads
+            upload = await uploads.create(Submission("c", BATCH), len(content))
+            wrong = ("sha256", hashlib.sha256(b"other bytes").digest())
+            with pytest.raises(PartMismatch):
+                await uploads.append(upload, Part(0, False, 10_000, digest=wrong), body_of(content[:10_000]))
+            await uploads.append(upload, Part(0, False, 30_000), body_of(content[:30_000]))
+            return upload.kept.upload_id
+
+    async def second(upload_id: str) -> int:
+        async with serving(tmp_path / "w", ROOM) as reception:
+            return (await reception.uploads.find("c", upload_id)).offset_bytes
+
+    assert asyncio.run(second(asyncio.run(first()))) == 30_000
 
 
 def test_what_a_crash_left_half_made_is_removed_and_lost_bytes_end_their_upload(tmp_path: Path):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -18,8 +19,9 @@ from headrace.client.answers import Batch, Capacity, Document, Result
 from headrace.client.attempts import Attempts, Lane
 from headrace.client.batches import Known, Sending, Submitted, Verdict
 from headrace.client.connection import SILENCE_S, Answer, Connection
-from headrace.client.errors import ClientError
+from headrace.client.errors import ClientError, Unreachable
 from headrace.client.following import Following
+from headrace.client.resuming import RESUMABLE_BYTES, NoUploads, ResumedUpload
 from headrace.client.uploads import Prepared, Upload, prepare
 from headrace.flow import RetryBudget, RetryPolicy
 
@@ -41,6 +43,8 @@ class AsyncClient:
         api_key: None takes it from the environment, `HEADRACE_API_KEY`, where it is set.
         in_flight: how many uploads go at once at most. Each time the server says "later", half as many go.
         deadline_s: how long a call may take with all its attempts, when the call does not say; None sets no end.
+        resumable_bytes: documents from this size on go on where they were when the connection breaks, or the service
+            starts again; smaller ones are sent again.
         policy, budget: how often and how much is tried again when the server is not there.
         transport: what carries requests instead of the network, for tests.
         rng: what jitter is drawn from.
@@ -56,6 +60,7 @@ class AsyncClient:
         api_key: str | None = None,
         in_flight: int = 8,
         deadline_s: float | None = 300.0,
+        resumable_bytes: int = RESUMABLE_BYTES,
         policy: RetryPolicy | None = None,
         budget: RetryBudget | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -70,6 +75,7 @@ class AsyncClient:
         self._attempts = Attempts(policy, budget, rng)
         self._in_flight = in_flight
         self._deadline_s = deadline_s
+        self._resumable_bytes = resumable_bytes
         self._lanes: tuple[Lane, Lane] | None = None
 
     async def __aenter__(self) -> Self:
@@ -125,8 +131,7 @@ class AsyncClient:
         upload = content if isinstance(content, Upload) else Upload(content, name)
         prepared = await prepare(upload)
         headers = {"Prefer": f"wait={wait_s}"} if wait_s is not None else {}
-        path = "/v1/documents"
-        return await self._send(path, service_class, headers, wait_s or 0, deadline_s, prepared, key or _new_key())
+        return await self._send(None, service_class, headers, wait_s or 0, deadline_s, prepared, key or _new_key())
 
     async def document(self, document_id: str, *, deadline_s: float | None = None) -> Document:
         """One document, as it is now."""
@@ -219,8 +224,7 @@ class AsyncClient:
                 on_verdict(verdict)
 
         async def send(prepared: Prepared, document_key: str) -> Document:
-            path = f"/v1/batches/{batch.batch_id}/documents"
-            return await self._send(path, service_class, {}, 0, deadline_s, prepared, document_key)
+            return await self._send(batch.batch_id, service_class, {}, 0, deadline_s, prepared, document_key)
 
         window = _WINDOW * self._in_flight
         with ExitStack() as stack:
@@ -290,7 +294,7 @@ class AsyncClient:
 
     async def _send(
         self,
-        path: str,
+        batch_id: int | None,
         service_class: ClassName,
         headers: Mapping[str, str],
         wait_s: int,
@@ -301,6 +305,24 @@ class AsyncClient:
         params: dict[str, str | int] = {"class": service_class}
         if prepared.upload.external_id is not None:
             params["id"] = prepared.upload.external_id
+
+        if prepared.size_bytes >= self._resumable_bytes:
+            batch = {} if batch_id is None else {"batch": batch_id}
+            with suppress(NoUploads):
+                answer = await self._resume(
+                    ResumedUpload(
+                        self._connection,
+                        prepared,
+                        key,
+                        params=params | batch,
+                        headers=headers,
+                        wait_s=wait_s,
+                        heard=self._upload_lane.answered,
+                    ),
+                    deadline_s or self._deadline_s,
+                )
+                return _document(answer)
+        path = "/v1/documents" if batch_id is None else f"/v1/batches/{batch_id}/documents"
 
         async def attempt() -> Answer:
             with prepared.opened() as content:
@@ -314,7 +336,23 @@ class AsyncClient:
                 )
 
         answer = await self._attempts.call(attempt, self._upload_lane, deadline_s=deadline_s or self._deadline_s)
-        return Document.read(answer.told, replayed=answer.replayed, etag=answer.headers.get("ETag", ""))
+        return _document(answer)
+
+    async def _resume(self, upload: ResumedUpload, deadline_s: float | None) -> Answer:
+        """Goes on for as long as something arrives between two failures, and the deadline has not passed."""
+        loop = asyncio.get_running_loop()
+        until = None if deadline_s is None else loop.time() + deadline_s
+        while True:
+            before_bytes = upload.offset_bytes
+            left_s = None if until is None else max(0.001, until - loop.time())
+            try:
+                return await self._attempts.call(upload.attempt, self._upload_lane, deadline_s=left_s)
+            except Unreachable:
+                if upload.offset_bytes <= before_bytes:
+                    raise
+            except BaseException:
+                await upload.abandon()
+                raise
 
     def _following(self, batch_id: int, after: int, follow: bool, deadline_s: float | None) -> Following:
         return Following(
@@ -334,6 +372,10 @@ class AsyncClient:
                 yield result
                 if result.position >= batch.accepted:
                     return
+
+
+def _document(answer: Answer) -> Document:
+    return Document.read(answer.told, replayed=answer.replayed, etag=answer.headers.get("ETag", ""))
 
 
 def _new_key() -> str:

@@ -75,11 +75,13 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         content: bytes | AsyncIterator[bytes] = b"",
         silence_s: float = SILENCE_S,
+        empty: bool = False,
     ) -> Answer:
         """Makes one request.
 
         Args:
             method, path, params, headers, content: of the request.
+            empty: the answer has headers and no JSON.
             silence_s: how long the server may take to answer.
 
         Raises:
@@ -93,6 +95,8 @@ class Connection:
             body = await _read(response)
         if not response.is_success:
             raise _error(response, body)
+        if empty:
+            return Answer(response.status_code, response.headers, {})
         try:
             told = json.loads(body)
         except (ValueError, RecursionError) as error:

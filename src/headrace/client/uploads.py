@@ -69,14 +69,15 @@ class Prepared:
         return headers
 
     @contextmanager
-    def opened(self) -> Iterator[bytes | AsyncIterator[bytes]]:
-        """The bytes from their beginning. Closed afterwards, however the request ends; OSError when they are gone."""
+    def opened(self, offset_bytes: int = 0) -> Iterator[bytes | AsyncIterator[bytes]]:
+        """The bytes from an offset on. Closed afterwards, however the request ends; OSError when they are gone."""
         if self.kept is not None:
-            yield self.kept
+            yield self.kept[offset_bytes:]
             return
         assert not isinstance(self.upload.content, bytes)
         with open(self.upload.content, "rb") as file:
-            yield _pieces(file, self.size_bytes)
+            file.seek(offset_bytes)
+            yield _pieces(file, self.size_bytes - offset_bytes)
 
 
 async def prepare(upload: Upload) -> Prepared:

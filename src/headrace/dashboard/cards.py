@@ -69,6 +69,13 @@ def page_of(entry: Entry) -> int:
     return 1
 
 
+def rotation_of(entry: Entry, page: int) -> int | None:
+    """By how many degrees the page was turned clockwise before it was read; None when the receipt does not say."""
+    readings = ((entry.receipt or {}).get("processing") or {}).get("page_readings") or ()
+    degrees = next((r.get("rotation_applied") for r in readings if r.get("page") == page), None)
+    return degrees if isinstance(degrees, int) else None
+
+
 def priority(entry: Entry) -> int:
     """What is shown first when there is no room for all: 0 failures, 1 for review, 2 duplicates, 3 the rest."""
     if entry.kind is EntryKind.FAILURE:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace import __version__
-from headrace.dashboard.cards import Comparison, card, page_of, priority
+from headrace.dashboard.cards import Comparison, card, page_of, priority, rotation_of
 from headrace.dashboard.insights import Insights, entries_of, gather, latest_batch
 from headrace.dashboard.markup import Html, join, tag
 from headrace.dashboard.panels import overview, panels
@@ -123,7 +123,9 @@ def _picture(store: ReadStore, entry: Entry, workspace: Path) -> Thumbnail | str
     record = store.document(entry.document_id)
     if record is None:
         return "the document is not in the store"
-    return thumbnail(source_path(record.document, workspace / "blobs"), entry.sha256, page_of(entry))
+    page = page_of(entry)
+    source = source_path(record.document, workspace / "blobs")
+    return thumbnail(source, entry.sha256, page, rotation_of(entry, page))
 
 
 def _filters(insights: Insights, shown: int) -> Html:

@@ -19,7 +19,9 @@ from headrace.ocr import media
 from headrace.ocr.engine import PageImage
 from headrace.ocr.images import broken_content
 from headrace.ocr.limits import ReadLimits, check_size
+from headrace.ocr.orientation import CLOCKWISE_DEGREES
 from headrace.ocr.pages import open_pages
+from headrace.ocr.upright import turned
 from headrace.storage.blobs import blob_path
 
 WIDTH_PX = 320
@@ -54,7 +56,7 @@ def source_path(document: Document, blobs: Path) -> Path:
     return Path(document.path.decode("utf-8", "surrogateescape"))
 
 
-def thumbnail(path: Path, sha256: str | None, page: int) -> Thumbnail | str:
+def thumbnail(path: Path, sha256: str | None, page: int, rotation: int | None = None) -> Thumbnail | str:
     """A picture of one page, or in words why there is none. Raises nothing for a bad file.
 
     The file has to be the one that was read: a picture of other bytes would be false evidence. Only give it documents
@@ -64,6 +66,8 @@ def thumbnail(path: Path, sha256: str | None, page: int) -> Thumbnail | str:
         path: the source.
         sha256: hex digest of what was read; None when nobody could.
         page: from 1.
+        rotation: degrees by which the stored page was turned clockwise to be read, so that the picture stands as the
+            geometry does; None turns it by its EXIF orientation only.
     """
     try:
         with media.open_source(bytes(path)) as file:
@@ -71,7 +75,7 @@ def thumbnail(path: Path, sha256: str | None, page: int) -> Thumbnail | str:
                 return "the file has changed since it was read"
             kind = media.require_media_type(file.read(media.HEAD_BYTES))
             file.seek(0)
-            return _small(_picture(file, kind, page))
+            return _small(_picture(file, kind, page, rotation))
     except DocumentError as error:
         return error.detail
     except OSError as error:
@@ -86,15 +90,13 @@ def _digest(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _picture(file: BinaryIO, kind: str, wanted: int) -> Image.Image:
+def _picture(file: BinaryIO, kind: str, wanted: int, rotation: int | None) -> Image.Image:
     with open_pages(file, kind, _LIMITS) as pages:
-        for number, page in enumerate(pages, 1):
-            if number < wanted:
-                continue
-            if isinstance(page, PageImage):
-                return Image.fromarray(page.pixels)
-            if isinstance(page, PageText):
-                break
+        page = pages.read(wanted)
+        if isinstance(page, PageImage):
+            more = 0 if rotation is None else (rotation - CLOCKWISE_DEGREES[page.orientation]) % 360
+            return Image.fromarray(turned(page, more).pixels)
+        if not isinstance(page, PageText):
             raise page
     return _rendered(file, wanted)
 

@@ -167,6 +167,24 @@ class PageFailure(_Model):
     detail: str
 
 
+class PageReading(_Model):
+    """How the text of a page came about, so that evidence is never a changed picture without saying so.
+
+    `engine` is its name, or `text_layer`. `variant` is the copy that the text was read from: the page as it was handed
+    in (`original`), or one with faint print and shadows taken out (`flattened`). `effort` is `thorough` where the
+    detector was shown the page larger, and `reason` says why it was looked at again. `rotation_applied` is by how many
+    degrees clockwise the stored page was turned, and `rotation_reason` who said so.
+    """
+
+    page: int
+    engine: str
+    variant: Literal["original", "flattened"] = "original"
+    effort: Literal["usual", "thorough"] = "usual"
+    reason: str | None = None
+    rotation_applied: Literal[0, 90, 180, 270] = 0
+    rotation_reason: str | None = None
+
+
 class Processing(_Model):
     """How the result was made. Durations are measurements and no part of the ledger's hash."""
 
@@ -175,6 +193,7 @@ class Processing(_Model):
     models: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     page_failures: tuple[PageFailure, ...] = ()
+    page_readings: tuple[PageReading, ...] = ()
 
 
 class Receipt(ReceiptFields):

@@ -13,7 +13,7 @@ from headrace.extraction.spelling import KNOWN, PLACES, put_right
 _STREET = re.compile(
     r"(?i)\b(?:jalan|jln|j1n|jl|lorong|lrg|lot|l[o0]t|kompleks|compleks|medan|pusat|tower|bangunan|soho|taman|tmn|bandar|lebuh|persiaran|kampung|kg\.|mukim|seksyen|sek\.?|plaza|wisma|menara|batu|desa|block|blk|unit|floor|flr|level|"
     r"ground|street|st\.|road|rd|avenue|ave|lane|drive|boulevard|blvd|highway|hwy|mall|shopping|suite|square|park|po box|"
-    r"stra(?:ß|ss)e|str\.|platz|allee|weg|gasse|rue|place|quai|autoroute|route|chauss[eé]e|chemin|calle|c/|avda|avenida|plaza|via|viale|piazza|corso|largo|rua|travessa|pra[cç]a|straat|laan|plein|"
+    r"stra(?:ß|ss)e|str\.|platz|allee|weg|gasse|rue|place|quai|autoroute|route d[eu]|chauss[eé]e|chemin|calle|c/|avda|avenida|plaza|via|viale|piazza|corso|largo|rua|travessa|pra[cç]a|straat|laan|plein|"
     r"ul\.|aleja|al\.|adrese|iela|mah\.|cad\.|sok\.|cd\.|sk\.)(?=[\W\d]|$)|\b(?:ss|pju|usj|pjs|sg)\s?\d{1,2}[a-z]?/\d|\bpt\s?\d{4,}|\w{3,}(?:straße|strasse|straat|weg|laan|gasse)\b"
 )
 _PLACE = re.compile(

@@ -155,8 +155,9 @@ def add_proofs(
         ):
             c.score += 1.0
             c.proofs.append("sum of the items")
-        if items_sum is not None and value * 2 < items_sum and not c.proofs and discounts == {ZERO}:
-            c.score -= 2.5  # less than half of the goods, and nothing was taken off
+        other_words = c.figure is not None and c.figure.label is not None and c.figure.label.purity < 1
+        if items_sum is not None and value * 2 < items_sum and other_words and not c.proofs and discounts == {ZERO}:
+            c.score -= 2.5  # "total" of something else: less than half of the goods, and nothing was taken off
         if value in paid and c.figure is not None and c.figure.kind is not Kind.CARD:
             c.score += 1.0
             c.proofs.append("the card payment")

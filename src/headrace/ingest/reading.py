@@ -1,4 +1,6 @@
-"""What a worker does with one document: decode, recognise, extract. A receipt or a failure comes back, no exception.
+"""What a worker does with one document: decode, recognise, extract, and in doubt look again. No exception comes back.
+
+    first look -> fields -> doubts? -> second look at the pages in doubt -> fields -> the better of the two
 
 This runs in the worker processes. The parent imports only `Reading` and `ReadDocuments`, which load nothing heavy.
 """
@@ -11,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace import __version__
@@ -19,11 +21,14 @@ from headrace.documents.document import Document
 from headrace.documents.errors import DocumentError, DocumentFailure, ExtractionIncomplete, PayloadTooLarge
 from headrace.documents.status import DocumentState
 from headrace.execution.progress import report_progress
+from headrace.ingest.second_look import doubts, settled
 
 if TYPE_CHECKING:
+    from headrace.documents.receipt import ReceiptFields
     from headrace.extraction.directory import Directory
     from headrace.ingest.confirmed import Confirmed
     from headrace.ocr.engine import Engine
+    from headrace.ocr.limits import ReadLimits
     from headrace.ocr.read import DocumentText
 
 UNREADABLE = "unreadable"
@@ -77,7 +82,6 @@ class ReadDocuments:
     def __call__(self) -> Callable[[Document], Reading]:
         """Loads the engine and returns the function."""
         from headrace.ocr.limits import ReadLimits
-        from headrace.ocr.read import read_document
         from headrace.ocr.registry import create_engine
 
         engine = create_engine(self.engine)
@@ -89,15 +93,14 @@ class ReadDocuments:
                 return Reading(DocumentState.FAILED, failure=unreadable_failure(document.path))
             try:
                 self._check_size(document)
-                text = read_document(document.path, engine, limits, on_page=report_progress)
-                started = time.perf_counter()
-                receipt = self._receipt(document, text, engine, directory)
+                today = dt.date.fromisoformat(document.today) if document.today else self.today
+                text, fields = read_fields(document.path, engine, limits, today, directory)
             except DocumentError as error:
                 return _failed(error, document)
-            durations = {**text.durations_ms, "extract": (time.perf_counter() - started) * 1000}
             state = DocumentState.PARTIAL if text.partial else DocumentState.SUCCEEDED
+            receipt = _receipt(document, text, fields, engine)
             return Reading(
-                state, text.sha256, text.size_bytes, text.page_count, receipt, None, durations, text.observed
+                state, text.sha256, text.size_bytes, text.page_count, receipt, None, text.durations_ms, text.observed
             )
 
         return read
@@ -114,32 +117,78 @@ class ReadDocuments:
 
         return Directory(self.merchants) if self.merchants else None
 
-    def _receipt(
-        self, document: Document, text: DocumentText, engine: Engine, directory: Directory | None
-    ) -> dict[str, Any]:
-        from headrace.extraction.extractor import extract
 
-        try:
-            today = dt.date.fromisoformat(document.today) if document.today else self.today
-            fields = extract(text.pages, today=today, directory=directory)
-        except Exception as error:  # a rule met text it was not made for: that costs this document, with its reason
-            why = "a rule failed on this text; please report the file"
-            raise ExtractionIncomplete(why, observed=f"{type(error).__name__}: {error}") from error
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "document_id": document.document_id,
-            "sha256": text.sha256,
-            "source": {"kind": document.kind, "uri": document.uri},
-            "pages": text.page_count,
-            **fields.model_dump(mode="json"),
-            "processing": {
-                "pipeline_version": __version__,
-                "engine": engine.name,
-                "models": list(engine.models),
-                "warnings": list(text.warnings),
-                "page_failures": [{"page": f.page, "code": f.code, "detail": f.detail} for f in text.page_failures],
-            },
-        }
+def read_fields(
+    path: bytes | str, engine: Engine, limits: ReadLimits, today: dt.date, directory: Directory | None = None
+) -> tuple[DocumentText, ReceiptFields]:
+    """The text of a document and what it says: of the first look, or of the second where that is better.
+
+    Raises:
+        DocumentError: it cannot be read; see `read_document`.
+        ExtractionIncomplete: a rule failed on its text.
+        MemoryError: it does not fit into what this process may have.
+    """
+    from headrace.ocr.cascade import second_looks
+    from headrace.ocr.read import read_document
+
+    began = time.monotonic()
+    first = read_document(path, engine, limits, on_page=report_progress)
+    fields = _extract(first, today, directory)
+    again = second_looks(first, doubts(fields, first.pages))
+    left_s = limits.document_timeout_s - (time.monotonic() - began)
+    if not again or left_s < limits.document_timeout_s / 2:
+        return first, fields
+    try:
+        look = read_document(path, engine, replace(limits, document_timeout_s=left_s), again=again)
+        second = first.with_pages(look)
+        if look.sha256 != first.sha256:
+            return first, fields  # the file was changed meanwhile; what was read stands for the bytes that were read
+        fields_again = _extract(second, today, directory)
+    except DocumentError:
+        return first, fields  # the first look was good enough to be a result
+    first.durations_ms.update(second.durations_ms)
+    return (second, fields_again) if _better(second, fields_again, first, fields) else (first, fields)
+
+
+def _better(second: DocumentText, fields_again: ReceiptFields, first: DocumentText, fields: ReceiptFields) -> bool:
+    from headrace.ocr.cascade import legibility
+
+    before, after = settled(fields), settled(fields_again)
+    return after > before or (after == before and legibility(second.pages) > legibility(first.pages))
+
+
+def _extract(text: DocumentText, today: dt.date, directory: Directory | None) -> ReceiptFields:
+    from headrace.extraction.extractor import extract
+
+    started = time.perf_counter()
+    try:
+        return extract(text.pages, today=today, directory=directory)
+    except Exception as error:  # a rule met text it was not made for: that costs this document, with its reason
+        why = "a rule failed on this text; please report the file"
+        raise ExtractionIncomplete(why, observed=f"{type(error).__name__}: {error}") from error
+    finally:
+        took_ms = (time.perf_counter() - started) * 1000
+        text.durations_ms["extract"] = text.durations_ms.get("extract", 0.0) + took_ms
+
+
+def _receipt(document: Document, text: DocumentText, fields: ReceiptFields, engine: Engine) -> dict[str, Any]:
+    readings = [view.reading(engine.name, page.source) for view, page in zip(text.views, text.pages, strict=True)]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "document_id": document.document_id,
+        "sha256": text.sha256,
+        "source": {"kind": document.kind, "uri": document.uri},
+        "pages": text.page_count,
+        **fields.model_dump(mode="json"),
+        "processing": {
+            "pipeline_version": __version__,
+            "engine": engine.name,
+            "models": list(engine.models),
+            "warnings": list(text.warnings),
+            "page_failures": [{"page": f.page, "code": f.code, "detail": f.detail} for f in text.page_failures],
+            "page_readings": [reading.model_dump(mode="json") for reading in readings],
+        },
+    }
 
 
 def unreadable(error: DocumentError, kind: str) -> bytes:

@@ -31,6 +31,7 @@ class PageImage:
         width_px: width of the upright page as it was handed in; `pixels` may be a reduced copy of it.
         height_px: height, the same way.
         warnings: what was odd but did not stop decoding, in words for a person (`truncated image`).
+        orientation: what the file's EXIF said, and `pixels` were turned by already; 1 when it said nothing.
     """
 
     number: int
@@ -38,6 +39,7 @@ class PageImage:
     width_px: int
     height_px: int
     warnings: tuple[str, ...] = ()
+    orientation: int = 1
 
 
 class Effort(StrEnum):

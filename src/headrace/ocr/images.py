@@ -144,7 +144,7 @@ def decode(image: Image.Image, kind: str, limits: ReadLimits, *, page: int) -> P
         # After loading, because a TIFF is turned by Pillow while it loads and a PNG may say it after its pixels.
         orientation = read_orientation(image)[0]
         if kind == media.HEIC:
-            orientation, warnings = UPRIGHT, ()
+            before, orientation, warnings = UPRIGHT, UPRIGHT, ()
         pixels = to_pixels(image, reduction(*image.size), gray=_too_large_for_colour(width, height))
         if kind == media.TIFF:
             pixels, width, height = _square_pixels(image, pixels, width, height, turned=swaps_sides(before))
@@ -152,7 +152,8 @@ def decode(image: Image.Image, kind: str, limits: ReadLimits, *, page: int) -> P
         warnings = (*warnings, TRUNCATED_IMAGE)
     if swaps_sides(orientation):
         width, height = height, width
-    return PageImage(page, turn_upright(pixels, orientation), width, height, warnings)
+    said = orientation if orientation != UPRIGHT else before  # of a TIFF, Pillow has forgotten it by now
+    return PageImage(page, turn_upright(pixels, orientation), width, height, warnings, said)
 
 
 def _check_before_decoding(image: Image.Image, limits: ReadLimits, page: int) -> None:

@@ -25,6 +25,10 @@ _TURNS: dict[int, Callable[[Pixels], Pixels]] = {
 }
 
 
+CLOCKWISE_DEGREES = {1: 0, 2: 0, 3: 180, 4: 180, 5: 270, 6: 90, 7: 90, 8: 270}
+"""How far `turn_upright` turns; 2, 4, 5 and 7 are mirrored from left to right before."""
+
+
 def read_orientation(image: Image.Image) -> tuple[int, tuple[str, ...]]:
     """The orientation an image says it has, and a warning when what it says is nonsense: then it counts as upright."""
     try:

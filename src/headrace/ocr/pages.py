@@ -20,7 +20,7 @@ Page = PageImage | PageText | DocumentError
 
 
 class Pages(Protocol):
-    """The pages of one open document; iterate once."""
+    """The pages of one open document; iterate once, or read the pages that are wanted, in order, each once."""
 
     @property
     def count(self) -> int:
@@ -28,6 +28,9 @@ class Pages(Protocol):
 
     def __iter__(self) -> Iterator[Page]:
         """Decodes page after page, when asked for the next. A broken page is an item, and the rest follows."""
+
+    def read(self, number: int, *, text_layer: bool = True) -> Page:
+        """Decodes one page, counted from 1; without `text_layer`, a picture of it also where it has text of its own."""
 
 
 @contextmanager
@@ -68,17 +71,20 @@ class ImagePages:
         self.count = self._count_frames() if kind == media.TIFF else 1
 
     def __iter__(self) -> Iterator[Page]:
-        for number in range(1, self.count + 1):
-            try:
-                if self.count > 1:
-                    with broken_content(self._kind, number):
-                        self._image.seek(number - 1)
-                page: Page = decode(self._image, self._kind, self._limits, page=number)
-            except DocumentError as error:
-                page = error
-            if self.count == 1:
-                self._image.close()  # the decoder's own copy of the pixels, while the page is being recognised
-            yield page
+        return map(self.read, range(1, self.count + 1))
+
+    def read(self, number: int, *, text_layer: bool = True) -> Page:
+        """Decodes one frame; see `Pages.read`."""
+        try:
+            if self.count > 1:
+                with broken_content(self._kind, number):
+                    self._image.seek(number - 1)
+            page: Page = decode(self._image, self._kind, self._limits, page=number)
+        except DocumentError as error:
+            page = error
+        if self.count == 1:
+            self._image.close()  # the decoder's own copy of the pixels, while the page is being recognised
+        return page
 
     def _count_frames(self) -> int:
         """Walks the directories, not the pixels. A broken one is counted: it becomes a page failure later."""

@@ -62,19 +62,20 @@ class PdfPages:
             raise CorruptDocument("the PDF has no pages")
 
     def __iter__(self) -> Iterator[PageImage | PageText | DocumentError]:
-        for number in range(1, self.count + 1):
-            try:
-                with broken_content("PDF page", number):
-                    item = self._read(number)
-            except DocumentError as error:
-                yield error
-            else:
-                yield item
+        return map(self.read, range(1, self.count + 1))
 
-    def _read(self, number: int) -> PageImage | PageText:
+    def read(self, number: int, *, text_layer: bool = True) -> PageImage | PageText | DocumentError:
+        """Reads the text of one page, or renders it; see `Pages.read`."""
+        try:
+            with broken_content("PDF page", number):
+                return self._read(number, text_layer)
+        except DocumentError as error:
+            return error
+
+    def _read(self, number: int, text_layer: bool) -> PageImage | PageText:
         page = self._document[number - 1]
         try:
-            text = read_text_layer(page, number)
+            text = read_text_layer(page, number) if text_layer else None
             return text if text is not None else self._render(page, number)
         finally:
             page.close()

@@ -1,6 +1,9 @@
 """Reading one document: open, hash, decode, recognise. The main path of the package.
 
-    path -> open_source -> digest -> open_pages -> page by page: decode -> bands -> recognise -> lines -> DocumentText
+    path -> open_source -> digest -> open_pages
+         -> page by page: decode -> turn upright -> bands -> recognise -> lines -> judge the paper -> DocumentText
+
+A second look (`again`) reads some of the pages once more: restored, and with the engine's thorough way.
 
 Time limits. Native code cannot be interrupted from inside, so three clocks work together. The parent's deadline kills
 the worker, whatever it does. `page_timeout_s` is looked at where Python is in charge: after decoding a page and after
@@ -12,16 +15,17 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from headrace.documents.errors import DocumentError, PageTimeout
 from headrace.documents.receipt import PageFailure
 from headrace.documents.text import Box, PageText, group_lines
 from headrace.ocr import media
-from headrace.ocr.engine import TRUNCATED_IMAGE, Engine, PageImage
+from headrace.ocr.cascade import PageView
+from headrace.ocr.engine import TRUNCATED_IMAGE, Effort, Engine, PageImage
 from headrace.ocr.limits import ReadLimits
 
 _BLOCK_BYTES = 1 << 20
@@ -55,6 +59,7 @@ class DocumentText:
         media_type: by its content, never by its name.
         page_count: pages it has; 0 when the engine needs none.
         pages: the pages that could be read, in order.
+        views: how each of `pages` was looked at.
         page_failures: the pages that could not, in order; never all of them, then the document fails.
         durations_ms: wall time by step: `read`, `decode`, `recognise`. Measurements, different on every run.
         observed: what was measured of the failed pages; may differ on every run, too.
@@ -65,6 +70,7 @@ class DocumentText:
     media_type: str
     page_count: int
     pages: tuple[PageText, ...] = ()
+    views: tuple[PageView, ...] = ()
     page_failures: tuple[PageFailure, ...] = ()
     durations_ms: dict[str, float] = field(default_factory=dict, compare=False)
     observed: tuple[str, ...] = field(default=(), compare=False)
@@ -79,12 +85,22 @@ class DocumentText:
         """Whether something of the document is missing: a page, or the lower part of a truncated image."""
         return bool(self.page_failures) or any(TRUNCATED_IMAGE in page.warnings for page in self.pages)
 
+    def with_pages(self, look: DocumentText) -> DocumentText:
+        """This document with the pages of a second look in place of its own, and the time of both."""
+        seen = {page.number: (page, view) for page, view in zip(look.pages, look.views, strict=True)}
+        kept = [seen.get(page.number, (page, view)) for page, view in zip(self.pages, self.views, strict=True)]
+        steps = {*self.durations_ms, *look.durations_ms}
+        took_ms = {step: self.durations_ms.get(step, 0.0) + look.durations_ms.get(step, 0.0) for step in sorted(steps)}
+        pages, views = (tuple(part) for part in zip(*kept, strict=True))
+        return replace(self, pages=pages, views=views, durations_ms=took_ms)
+
 
 def read_document(
     path: bytes | str,
     engine: Engine,
     limits: ReadLimits | None = None,
     *,
+    again: Mapping[int, PageView] | None = None,
     clock: Clock = time.monotonic,
     on_page: OnPage | None = None,
 ) -> DocumentText:
@@ -94,6 +110,7 @@ def read_document(
         path: as the operating system spells it; bytes need not be text.
         engine: made once per worker by `create_engine`.
         limits: of this document; the defaults when None.
+        again: the pages to look at a second time, by number; the others are left out. None reads all a first time.
         clock: monotonic seconds.
         on_page: told how many pages are done, of how many: 0 before the first, then after each, whatever became of it.
 
@@ -111,13 +128,14 @@ def read_document(
             return DocumentText(digest.sha256, digest.size_bytes, digest.media_type, 0, durations_ms=steps.durations_ms)
         kind = media.require_media_type(head)
         file.seek(0)
-        count, pages, errors = _read_pages(file, kind, engine, limits, steps, document_ends, on_page)
-    if not pages:
+        count, read, errors = _read_pages(file, kind, engine, limits, steps, document_ends, again, on_page)
+    if not read:
         raise errors[0]
     failures = tuple(PageFailure(page=e.page or 1, code=e.code, detail=e.detail) for e in errors)
     observed = tuple(e.observed for e in errors if e.observed)
+    pages, views = (tuple(part) for part in zip(*read, strict=True))
     return DocumentText(
-        digest.sha256, digest.size_bytes, kind, count, tuple(pages), failures, steps.durations_ms, observed
+        digest.sha256, digest.size_bytes, kind, count, pages, views, failures, steps.durations_ms, observed
     )
 
 
@@ -150,32 +168,36 @@ def _read_pages(
     limits: ReadLimits,
     steps: _Steps,
     document_ends: float,
+    again: Mapping[int, PageView] | None,
     on_page: OnPage | None,
-) -> tuple[int, list[PageText], list[DocumentError]]:
-    """The number of pages, those that were read, and why the others were not."""
+) -> tuple[int, list[tuple[PageText, PageView]], list[DocumentError]]:
+    """The number of pages, those that were read and how, and why the others were not."""
     from headrace.ocr.pages import open_pages  # image libraries: never loaded for an engine that needs no pages
 
-    read: list[PageText] = []
+    read: list[tuple[PageText, PageView]] = []
     errors: list[DocumentError] = []
     with steps.measure("decode"), open_pages(file, kind, limits) as pages:
         count = pages.count
-        items = iter(pages)
-        for number in range(1, count + 1):
+        wanted = range(1, count + 1) if again is None else sorted(again)
+        for number in wanted:
             if on_page is not None:
                 on_page(number - 1, count)
             if steps.clock() >= document_ends:
                 detail = "not begun: the pages before it used up the document's time; raise --document-timeout"
                 seen = f"pages {number} to {count} not begun: {limits.document_timeout_s:g} s were used up"
                 errors.append(PageTimeout(detail, page=number, observed=seen))
-                errors += [PageTimeout(detail, page=left) for left in range(number + 1, count + 1)]
+                errors += [PageTimeout(detail, page=left) for left in wanted if left > number]
                 break
             page_clock = _PageClock(number, limits.page_timeout_s, steps.clock)
             try:
-                item = next(items)
+                item = pages.read(number)
                 if isinstance(item, DocumentError):
                     raise item
                 page_clock.check()
-                read.append(item if isinstance(item, PageText) else _recognise(item, engine, page_clock, steps))
+                if isinstance(item, PageText):
+                    read.append((item, PageView(number)))
+                else:
+                    read.append(_recognise(item, engine, page_clock, steps, again[number] if again else None))
             except DocumentError as error:
                 errors.append(error)
         if on_page is not None:
@@ -183,21 +205,32 @@ def _read_pages(
     return count, read, errors
 
 
-def _recognise(image: PageImage, engine: Engine, page_clock: _PageClock, steps: _Steps) -> PageText:
-    """The lines of a page; a tall page is shown to the engine in bands."""
+def _recognise(
+    image: PageImage, engine: Engine, page_clock: _PageClock, steps: _Steps, second: PageView | None
+) -> tuple[PageText, PageView]:
+    """The lines of a page, upright, and how it was looked at; a tall page is shown to the engine in bands."""
     from headrace.ocr.bands import cut, join, on_page
+    from headrace.ocr.restore import flatten, judge
+    from headrace.ocr.upright import find_turn, turned
 
-    height, width = image.pixels.shape[:2]
     boxes: list[Box] = []
     above_ends = 0.0
     with steps.measure("recognise"):
+        turn = second.turn if second else find_turn(image, engine)
+        page_clock.check()
+        image = turned(image, turn)
+        height, width = image.pixels.shape[:2]
         for band, part in cut(image):
-            found = on_page(engine.recognise(part), band, height)
+            if second:
+                part = replace(part, pixels=flatten(part.pixels))
+            found = on_page(engine.recognise(part, Effort.THOROUGH if second else Effort.USUAL), band, height)
             page_clock.check()
             boxes = join(boxes, found, band[0] / height, above_ends) if band[0] else found
             above_ends = band[1] / height
+        paper = None if second else judge(image.pixels, boxes)
     lines = group_lines(boxes, aspect=width / height)
-    return PageText(image.number, image.width_px, image.height_px, lines, warnings=image.warnings)
+    text = PageText(image.number, image.width_px, image.height_px, lines, warnings=image.warnings)
+    return text, second or PageView(image.number, image.orientation, turn, paper.trouble if paper else "")
 
 
 class _PageClock:

@@ -264,9 +264,14 @@ class PartFile:
             self._descriptor = None
 
     def _open(self) -> None:
-        if self._digest is not None:
-            self._kept.unchecked_from = self._begin_bytes
-            self._files.write(self._kept)
+        kept, before = self._kept, self._kept.unchecked_from
+        kept.unchecked_from = None if self._digest is None else self._begin_bytes
+        if kept.unchecked_from != before:  # also one that a part left that was taken back: what comes now counts
+            try:
+                self._files.write(kept)
+            except BaseException:
+                kept.unchecked_from = before
+                raise
         path = self._files.path(self._kept.upload_id)
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
 
