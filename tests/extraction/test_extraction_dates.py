@@ -62,6 +62,10 @@ def test_without_evidence_the_order_stays_open_with_both_readings() -> None:
 @pytest.mark.parametrize(
     ("evidence", "day"),
     [
+        ("CYMA 415,40", "2025-04-03"),
+        ("BALANCE 12.50 EUR", "2025-04-03"),
+        ("BALANCE £12.50", "2025-04-03"),
+        ("KACCNP: 3", "2025-04-03"),
         ("MwSt 19% 2,00", "2025-04-03"),
         ("WESTPORT, CT 06880", "2025-03-04"),
         ("Printed 28/03/2025", "2025-04-03"),

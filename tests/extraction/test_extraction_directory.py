@@ -29,18 +29,18 @@ def merchant_of(name: str, street: str, directory: Directory | None = KNOWN) -> 
 
 
 def test_a_misread_name_and_address_become_the_confirmed_ones_and_keep_what_was_read() -> None:
-    merchant = merchant_of("VERBENA CONFECTEONERY SDN BHD", "Eot 3, Jalan Pelabur 23/1,")
+    merchant = merchant_of("VERDENA CONFECTIONERY SDN BHD", "Eot 3, Jalan Pelabur 23/1,")
     assert (merchant.name.value, merchant.name.rule_id) == (NAME, "directory")
-    assert merchant.name.raw_text == "VERBENA CONFECTEONERY SDN BHD"
-    assert merchant.name.alternatives[0].value == "VERBENA CONFECTEONERY SDN BHD"
+    assert merchant.name.raw_text == "VERDENA CONFECTIONERY SDN BHD"
+    assert merchant.name.alternatives[0].value == "VERDENA CONFECTIONERY SDN BHD"
     assert (merchant.address.value, merchant.address.rule_id) == (ADDRESS, "directory")
     assert (merchant.address.raw_text or "").startswith("Eot 3")
     assert merchant.address.polygon is not None
 
 
 def test_without_a_directory_nothing_is_taken_from_one() -> None:
-    merchant = merchant_of("VERBENA CONFECTEONERY SDN BHD", "Eot 3, Jalan Pelabur 23/1,", None)
-    assert merchant.name.value == "VERBENA CONFECTEONERY SDN BHD"
+    merchant = merchant_of("VERDENA CONFECTIONERY SDN BHD", "Eot 3, Jalan Pelabur 23/1,", None)
+    assert merchant.name.value == "VERDENA CONFECTIONERY SDN BHD"
     assert merchant.name.rule_id != "directory"
 
 

@@ -66,6 +66,8 @@ def test_a_fragment_without_a_head_has_no_merchant_date_or_total() -> None:
         (("TOTAL | C$ 8.50",), "CAD"),
         (("TOTAL | 8.50", "All amounts in CHF"), "CHF"),
         (("WESTPORT, CT 06880", "TOTAL | $8.50"), "USD"),
+        (("WESTPORT.CT DSBNO", "(203) 227-6858", "BAL | 8.50"), "USD"),
+        (("CYMA | 415,40", "3HMKKA | -44,20"), "UAH"),
         (("GST No 44-833-938 AUCKLAND", "TOTAL | $8.50"), "NZD"),
         (("MOMS 25%", "Org.nr 556677-8899", "TOTAL | kr 120"), "SEK"),
         (("TOTAL | 8.50",), None),

@@ -29,6 +29,10 @@ def address_of(*head: str) -> str | None:
         ("NO 29O, 7/1l8B", "NO 290, 7/118B"),
         ("AEON Ma11", "AEON Mall"),
         ("RESTÄURANT", "RESTAURANT"),
+        ("Hardwae", "Hardware"),
+        ("LUT 1504, BATU 8", "LOT 1504, BATU 8"),
+        ("Eot 3, Jalan", "Lot 3, Jalan"),
+        ("CONFECTEONERY", "CONFECTIONERY"),
     ],
 )
 def test_a_misread_letter_of_a_known_word_is_put_right(printed: str, meant: str) -> None:
@@ -39,7 +43,7 @@ def test_a_misread_letter_of_a_known_word_is_put_right(printed: str, meant: str)
     "text",
     [
         "SINAR JAYA", "POWER POINT", "TAMAN SEGAR", "CAFÉ MÜLLER", "Jalan Kelang", "BLACK CURRY", "PUTRI TUDUNG", "U13/X", "SS21/1A",
-        "13 & BEST", "Kerinchi", "MAIDIN",
+        "13 & BEST", "Kerinchi", "MAIDIN", "SUPPLIERS", "PARINDUSTRIAN", "Lor 5, Taman", "HOT 3",
     ],
 )  # fmt: skip
 def test_words_that_are_nobody_s_misprint_stay_as_they_are(text: str) -> None:

@@ -77,7 +77,7 @@ def test_a_worker_reads_with_the_directory_of_its_run(tmp_path: Path) -> None:
     pdf = fpdf.FPDF(unit="pt", format=(300, 400))
     pdf.set_font("Helvetica", size=14)
     pdf.add_page()
-    for row, text in enumerate(("VERBENA CONFECTEONERY SDN BHD", "Jalan Besar 3", "13/04/2025", "TOTAL RM 4.00")):
+    for row, text in enumerate(("VERDENA CONFECTIONERY SDN BHD", "Jalan Besar 3", "13/04/2025", "TOTAL RM 4.00")):
         pdf.text(20, 40 + 24 * row, text)
     (tmp_path / "a.pdf").write_bytes(bytes(pdf.output()))
     known = ((("VERBENA CONFECTIONERY SDN BHD", None), 2),)

@@ -36,6 +36,7 @@ def test_the_description_names_every_route_of_the_contract(api):
     told = {f"{method.upper()} {path}" for path, its in api["paths"].items() for method in its}
     assert told >= {
         "POST /v1/documents", "GET /v1/documents/{document_id}", "GET /v1/documents/{document_id}/file",
+        "GET /v1/documents/{document_id}/pages/{number}",
         "PATCH /v1/documents/{document_id}/receipt", "POST /v1/documents/{document_id}:approve",
         "POST /v1/documents/{document_id}:reject", "POST /v1/documents/{document_id}:replay",
         "DELETE /v1/documents/{document_id}", "POST /v1/batches", "POST /v1/batches/{batch_id}/documents",

@@ -56,7 +56,7 @@ def decide(
     """The entries for these documents behind the head; `failed` and `partial` name uris."""
     drafts = [reading(d, failed=d.uri in failed, partial=d.uri in partial, retriable=retriable) for d in documents]
     writer = BookWriter(book, store.head(book), Policy(rules=()), TODAY)
-    return writer.decide(drafts, store.first_seen(book, [d.sha256 for d in drafts if d.sha256]))
+    return writer.decide(drafts, store.first_seen(book, [digest for d in drafts for digest in d.digests]))
 
 
 def commit_next(store: Store, batch: Batch, count: int = 1000, **told: Any) -> list[Entry]:

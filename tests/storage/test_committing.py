@@ -95,6 +95,15 @@ def test_a_duplicate_in_a_later_batch_points_to_the_first(store: Store) -> None:
     assert [entry.duplicate_of["sequence"] for entry in later if entry.duplicate_of] == [1, 2]
 
 
+def test_the_first_receipt_of_a_purchase_is_found_by_what_names_it(store: Store) -> None:
+    batch = filled(store, numbered(2))
+    first, second = decide(store, "main", store.pending(batch.batch_id))
+    purchase = hashlib.sha256(b"a purchase").hexdigest()
+    store.commit([replace(first, likeness=purchase), second])
+    assert store.first_seen("main", [purchase])[purchase].document_id == first.document_id
+    assert store.first_seen("side", [purchase]) == {}
+
+
 def test_many_digests_are_looked_up_at_once(store: Store) -> None:
     batch = filled(store, numbered(1200))
     entries = commit_next(store, batch, 1200)

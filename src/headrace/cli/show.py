@@ -116,8 +116,9 @@ def render(console: Console, found: DocumentRecord) -> None:
         rows.append(("Runs again", found.replay_of))
     if entry and entry.duplicate_of:
         first = entry.duplicate_of
-        rows.append(("Duplicate of", f"{entry.book}-{first['sequence']:06d}, {first['uri']}"))
-        rows.append(("Because", "; ".join(first["evidence"])))
+        sure = entry.receipt is None
+        rows.append(("Duplicate of" if sure else "Like", f"{entry.book}-{first['sequence']:06d}, {first['uri']}"))
+        rows += [("Because", "; ".join(first["evidence"]))] if sure else []
     failure = entry.failure if entry else found.last_failure
     if failure:
         page = f", page {failure['page']}" if failure.get("page") else ""

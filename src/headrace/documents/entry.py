@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class FirstSeen:
-    """The first receipt of a book with certain bytes; what a duplicate points to."""
+    """The first receipt of a book with certain bytes, or of a certain purchase; what a duplicate points to."""
 
     document_id: str
     sequence: int
@@ -75,6 +75,7 @@ class Entry:
         content: canonical JSON (UTF-8) of all that is deterministic; no times, durations or hosts.
         prev_hash: `entry_hash` of the entry before it in the book, `GENESIS` for the first.
         entry_hash: hex SHA-256 over `prev_hash`, a line feed and `content`.
+        likeness: on the way to the store, the digest of a purchase that this is the first receipt of; not kept here.
     """
 
     book: str
@@ -90,6 +91,7 @@ class Entry:
     content: bytes
     prev_hash: str
     entry_hash: str
+    likeness: str | None = field(default=None, compare=False)
 
     @classmethod
     def stored(
@@ -143,7 +145,10 @@ class Entry:
 
     @property
     def duplicate_of(self) -> dict[str, Any] | None:
-        """`document_id`, `sequence`, `uri`, `kind`, `score`, `evidence` of the first one; None for the others."""
+        """`document_id`, `sequence`, `uri`, `kind`, `score`, `evidence` of the first one; None for the others.
+
+        On an entry of kind receipt it is a proposal (`same_content`): what seems to be the same purchase.
+        """
         return self.body.get("duplicate_of")
 
     @property
@@ -158,7 +163,7 @@ class Entry:
 
     @property
     def duplicate_of_voucher(self) -> str | None:
-        """The voucher number of the first one; None for what is no duplicate."""
+        """The voucher number of the first one; None for what is no duplicate and resembles none."""
         return format_voucher(self.book, int(self.duplicate_of["sequence"])) if self.duplicate_of else None
 
     @property

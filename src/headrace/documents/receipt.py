@@ -38,9 +38,9 @@ class Alternative(_Model, Generic[T]):
 class Extracted(_Model, Generic[T]):
     """One extracted value with its evidence: the field object of the schema.
 
-    `derived` (worked out, not read) can never be `ok` on its own. Confidence is an ordering of trust in 0..1 that has
-    not been calibrated: it is not a probability. A missing field is written short: value, status and, where they
-    exist, its alternatives.
+    `derived` (worked out, not read) can never be `ok` on its own. Confidence is the share of such values that were
+    right on labelled receipts, for the fields of `extraction.calibration`; an ordering of trust in 0..1 for others. A
+    missing field is written short: value, status and, where they exist, its alternatives.
     """
 
     value: T | None = None

@@ -35,6 +35,8 @@ _GLYPHS = str.maketrans(
         "Z": "2",
     }
 )
+# Prices have no minor units in these, though ISO 4217 gives them two.
+_SPENT_WHOLE = frozenset({"TWD", "HUF", "IDR", "COP", "CRC", "KZT", "AMD", "IRR", "LAK", "MMK", "UZS"})
 _G = r"[0-9OoQDlI|SsBZ]"
 
 _NUMBER = re.compile(
@@ -201,7 +203,7 @@ def vote(numbers: Iterable[Number], currency: str | None = None) -> Convention:
             decimal[last] += 0.5  # 0.127: a weight
     point, comma = decimal["."] + grouped[","] * 0.5, decimal[","] + grouped["."] * 0.5
     seen = max(decimal.values()) > 0
-    if currency is None and not seen and max(grouped.values()) >= 2:
+    if not seen and (currency in _SPENT_WHOLE or (currency is None and max(grouped.values()) >= 2)):
         minor = 0
     if point == comma:
         return Convention(None, minor, False)

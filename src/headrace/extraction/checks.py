@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Literal
 
 from headrace.documents.money import CASH_ROUNDING, minor_units, tolerance
-from headrace.documents.receipt import Check, ReceiptFields
+from headrace.documents.receipt import Check, ReceiptFields, TextField
+from headrace.extraction.identifiers import check_digits_fit
 
 ZERO = Decimal(0)
 
@@ -119,7 +120,23 @@ def check(fields: ReceiptFields, *, today: dt.date, service: Decimal = ZERO) -> 
             "the taxes by rate added up, and the tax",
         )
     out.extend(_date_checks(fields, today))
+    out.extend(_tax_id(fields.merchant.tax_id))
     return tuple(out)
+
+
+def _tax_id(field: TextField) -> list[Check]:
+    """A check digit that does not fit says that a digit was misread, or that the number is none: information only."""
+    fit = check_digits_fit(field.value, field.label_text) if field.value else None
+    if fit is None:
+        return []
+    message = (
+        f"the check digits of the tax number {field.value} {'fit' if fit else 'do not fit: a digit may be misread'}"
+    )
+    return [
+        Check(
+            id="tax-id", severity="info", passed=fit, actual=field.value, fields=("merchant.tax_id",), message=message
+        )
+    ]
 
 
 def _required(fields: ReceiptFields) -> Check:

@@ -23,6 +23,10 @@ _DATE_LABEL = re.compile(
     r"\bdate|\bdat[eiu]|datum|fecha|\bdata\b|tarikh|tarih|tanggal|ngay|дата|日期|発行|\bdt\b|invoice date|factuurdatum|rechnungsdatum|issued"
 )
 _TIME_LABEL = re.compile(r"time|zeit|heure|hora|\bora\b|masa|saat|tijd|godz|час|время")
+# Currencies of countries that all write the day first; $ and ¥ tell nothing.
+_DAY_FIRST_MONEY = re.compile(
+    r"[€£₹₫₺₴₽]|\b(?:EUR|GBP|CHF|PLN|CZK|SEK|NOK|DKK|MYR|SGD|NZD|AUD|INR|IDR|VND|TRY|UAH|BRL|MXN)\b|R\$|zł"
+)
 _WEEKDAYS = {
     name: day
     for day, names in enumerate(
@@ -207,6 +211,8 @@ def _order(
         if strength >= 0.8:
             form = "mdy" if best in MONTH_FIRST else "ymd" if best in YEAR_FIRST else "dmy"
             return form, f"{reason}: dates there are written {form}"
+    if any(_DAY_FIRST_MONEY.search(row.text) for row in rows):
+        return "dmy", "where this currency is used dates are written dmy"
     if language not in (None, "en"):
         return ("ymd" if language in ("ja", "ko", "zh") else "dmy"), f"the text is in '{language}'"
     return None, "nothing on the document tells the order of day and month"

@@ -1,14 +1,14 @@
 """From the text of a document to the fields of a receipt. Pure and deterministic: the same text gives the same fields.
 
-Confidence, here and in every field, is an ordering of trust in 0..1 that has not been calibrated: a value that
-arithmetic confirms is above 0.9, one whose label says so plainly about 0.8, one that had rivals or a weak label about
-0.5, and a derived or ambiguous one below that. The engine's own score lowers it, never raises it.
+Rules give a raw score, an ordering of trust in 0..1: a value that arithmetic confirms is above 0.9, one whose label
+says so plainly about 0.8, one that had rivals or a weak label about 0.5, and a derived or ambiguous one below that. The
+engine's own score lowers it, never raises it. `calibration` then turns it into the share of such values that are right.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -24,6 +24,7 @@ from headrace.documents.receipt import (
 from headrace.documents.text import PageText
 from headrace.extraction import merchants
 from headrace.extraction.addresses import AddressRow, address_rows, how_sure, join_address
+from headrace.extraction.calibration import Curve, calibrated
 from headrace.extraction.candidates import Candidate
 from headrace.extraction.checks import check
 from headrace.extraction.currencies import CurrencyEvidence, marks_in, meanings, weigh
@@ -32,6 +33,7 @@ from headrace.extraction.dates import ChosenDate, choose_date, choose_time
 from headrace.extraction.directory import Directory
 from headrace.extraction.fields import alternatives, amount_field, plain_amount, source_of, text_field, trust
 from headrace.extraction.figures import Figure, convention_of, figures_of, numbers_of
+from headrace.extraction.identifiers import find_receipt_number, find_tax_id
 from headrace.extraction.item_sums import printed_sums, reconcile
 from headrace.extraction.line_items import find_items
 from headrace.extraction.origin import countries, language
@@ -45,13 +47,20 @@ from headrace.extraction.vocabulary import Kind
 MAX_ROWS = 6000  # rows beyond this are not looked at: a receipt of 2,000 items has three rows for each
 
 
-def extract(pages: Sequence[PageText], *, today: dt.date, directory: Directory | None = None) -> ReceiptFields:
+def extract(
+    pages: Sequence[PageText],
+    *,
+    today: dt.date,
+    directory: Directory | None = None,
+    curves: Mapping[str, Curve] | None = None,
+) -> ReceiptFields:
     """The fields of the receipt that stands on these pages.
 
     Args:
         pages: the text of all pages, rows in reading order.
         today: dates after it are never chosen.
         directory: of confirmed merchants, where there is one.
+        curves: turn raw scores into confidences; those that come with headrace when not given, none when empty.
 
     Returns:
         What was read, with evidence; a field that is not on the document is `missing`, never guessed.
@@ -86,7 +95,7 @@ def extract(pages: Sequence[PageText], *, today: dt.date, directory: Directory |
         document_type=_document_type(rows, payable),
         merchant=directory.applied(merchant) if directory is not None else merchant,
         receipt_number=text_field(
-            merchants.find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
+            find_receipt_number(rows, [(d.row, d.start, d.end) for d in dates]), "number.label", 0.75
         ),
         issue_date=_date(chosen, rows),
         issue_time=_time(rows, chosen.found),
@@ -108,6 +117,7 @@ def extract(pages: Sequence[PageText], *, today: dt.date, directory: Directory |
         payments=find_payments(rows, figures, payable, totals.tendered),
         line_items=items.items,
     )
+    fields = calibrated(fields, curves)
     service = totals.service.value if totals.service else Decimal(0)
     return fields.model_copy(update={"checks": check(fields, today=today, service=service)})
 
@@ -212,7 +222,7 @@ def _merchant(rows: Sequence[Row], head_end: int, *, local: bool) -> Merchant:
         name=name,
         address=_address(where),
         phone=text_field(merchants.find_phone(rows), "phone.label", 0.75),
-        tax_id=text_field(merchants.find_tax_id(rows), "tax-id.label", 0.8),
+        tax_id=text_field(find_tax_id(rows), "tax-id.label", 0.8),
         website=text_field(merchants.find_website(rows), "website", 0.75),
     )
 

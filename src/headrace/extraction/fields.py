@@ -9,7 +9,7 @@ from typing import Any
 from headrace.documents.receipt import Alternative, AmountField, FieldSource, TextField
 from headrace.documents.text import TextSource
 from headrace.extraction.figures import Figure
-from headrace.extraction.merchants import FoundText
+from headrace.extraction.identifiers import FoundText
 from headrace.extraction.rows import Row
 
 

@@ -33,6 +33,8 @@ _TAX_COLUMN = re.compile(
 )
 _LEAVES_TABLE = {Kind.TENDERED, Kind.CHANGE, Kind.PAYABLE, Kind.ROUNDED_TOTAL, Kind.CARD, Kind.SUBTOTAL, Kind.ROUNDING}
 
+_COUNTS = (Kind.COUNT, Kind.POINTS, Kind.TIP_SUGGESTION)
+
 _CELL_EDGE = "\x1f"
 
 Position = Literal["right", "below", "above"]
@@ -148,9 +150,18 @@ def _row_figures(entry: RowNumbers, convention: Convention, in_table: bool) -> l
     for text, amounts in segments:
         label = classify(text) if text else None
         for order, amount in enumerate(amounts):
+            if label is not None and label.kind is Kind.CHANGE and amount.value < 0:
+                amount = replace(amount, value=-amount.value)  # German tills print what goes back with a minus
             last = order == len(amounts) - 1
+            if last and convention.minor == 0 and label is not None and label.kind not in _COUNTS:
+                # Where prices have no minor units, a bare number behind "cash" is money.
+                amount = replace(amount, marked=amount.marked or _is_plain(amount.number))
             figures.append(Figure(amount, entry.row, label, text, "right", in_table, order, last))
     return figures
+
+
+def _is_plain(number: Number) -> bool:
+    return not (number.marks or number.measured or number.percent) and len(number.groups[0]) <= 7
 
 
 def _fills_cell(text: str, number: Number) -> bool:

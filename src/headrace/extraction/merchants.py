@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - the tables of patterns read better unbroken
-"""Who sold it: the name in the head of the receipt, its tax number, telephone and web page.
+"""Who sold it: the name in the head of the receipt, its telephone and web page.
 
 The name is the best of the first rows: a legal form (SDN BHD, GmbH, Ltd, S.A.) speaks loudest, then a word of trade, the
 place, the size of the print, and whether the name comes back elsewhere. Headings, addresses, numbers and pencil notes
@@ -16,6 +16,7 @@ from statistics import median
 
 from headrace.documents.text import Polygon
 from headrace.extraction.addresses import is_address, is_street_above_town, reads_like_place
+from headrace.extraction.identifiers import TAX_ID, FoundText
 from headrace.extraction.rows import Row, fold
 
 _LEGAL = re.compile(
@@ -62,11 +63,6 @@ _PHONE = re.compile(
 _BARE_PHONE = re.compile(
     r"(?<![\d.,/-])((?:\+\d{2}[\s-]?|\(?0\d{1,3}\)?[\s-]|\(\d{3}\)\s?)\d[\d\s-]{5,12}\d)(?![\d.,/-])"
 )
-_TAX_ID = re.compile(
-    r"(?i)\b(?:gst(?:\s*reg(?:istration)?)?|sst|vat(?:\s*reg)?|nip|nif|cif|n\.?i\.?f|p\.?\s*iva|partita iva|ust-?id(?:-?nr)?|steuer-?nr|uid|tva(?:\s*intra\w*)?|siret|btw|"
-    r"abn|cnpj|gstin|rfc|mwst-?nr|pvn\s*\w*\s*numurs|6st|nipc|contribuinte|tin|登録番号)\b[\s.:#-]*(?:ref|reg\w*)?[\s.:#-]*(?:no|nr|number|id|1d|n°|num)?[\s.:#)-]*"
-    r"((?:[A-Z]{1,3}[\s-]?)?\d[\d\s./-]{5,18}\d(?:B\d{2})?[A-Z]?|[A-Z]-?\d{7,8}|\d{2}[A-Z]{5}\d{4}[A-Z]\w{3})"
-)
 _LETTERS = re.compile(r"[^\W\d_]")
 _MONEY = re.compile(r"\d[.,]\d{2}(?!\d)|[€$£¥₹]\s?\d")
 _TRADE_THEN_BRACKET = re.compile(_TRADE.pattern + r"\w?\s*\(")
@@ -104,18 +100,6 @@ class NameCandidate:
         left, right = min(p[0][0] for p in shapes), max(p[1][0] for p in shapes)
         top, bottom = min(p[0][1] for p in shapes), max(p[2][1] for p in shapes)
         return ((left, top), (right, top), (right, bottom), (left, bottom))
-
-
-@dataclass(frozen=True, slots=True)
-class FoundText:
-    """A piece of text with its place and the words that announced it."""
-
-    value: str
-    raw: str
-    row: Row
-    start: int
-    end: int
-    label: str | None
 
 
 def legal_form(text: str) -> re.Match[str] | None:
@@ -246,7 +230,7 @@ def _score(
         score += 1.0
     if _WEB.search(text) or "@" in text:
         score -= 2.5 if not legal else 0.0
-    if _BARE_PHONE.search(text) or _PHONE.search(text) or _TAX_ID.search(text):
+    if _BARE_PHONE.search(text) or _PHONE.search(text) or TAX_ID.search(text):
         score -= 3.0
     below = [r.text for r in head[at + 1 : at + 3]]
     if is_address(text) and not legal:
@@ -272,7 +256,7 @@ def _score(
     if at + 1 < len(head):
         following = head[at + 1].text
         street = len(below) > 1 and is_street_above_town(*below)
-        if _REGISTRATION.match(following) or is_address(following) or street or _TAX_ID.search(following):
+        if _REGISTRATION.match(following) or is_address(following) or street or TAX_ID.search(following):
             score += 1.0
     if at == 0:
         score += 0.2
@@ -371,16 +355,6 @@ def find_phone(rows: Sequence[Row]) -> FoundText | None:
     return None
 
 
-def find_tax_id(rows: Sequence[Row]) -> FoundText | None:
-    """The first tax number behind its label (GST ID, VAT, NIP, USt-IdNr, P.IVA ...)."""
-    for row in rows:
-        for m in _TAX_ID.finditer(row.text):
-            value = re.sub(r"\s+", " ", m[1]).strip(" .-/")
-            if 7 <= sum(c.isdigit() for c in value) <= 16:
-                return FoundText(value, m[0], row, m.start(1), m.end(1), m[0][: m.start(1) - m.start()].strip(" :.#"))
-    return None
-
-
 def find_website(rows: Sequence[Row]) -> FoundText | None:
     """The first web page, without those of card and till makers that follow "powered by"."""
     for row in rows:
@@ -389,26 +363,3 @@ def find_website(rows: Sequence[Row]) -> FoundText | None:
         if m := _WEB.search(row.text):
             return FoundText(m[1].lower(), m[0], row, m.start(), m.end(), None)
     return None
-
-
-_NUMBER_LABEL = re.compile(
-    r"(?i)\b(?:(?:tax\s*)?inv(?:oice)?|receipt|bill|doc(?:ument)?|check|chk|cash\s*(?:inv|bill|sales?)|trans(?:action)?|trx|order|rechnung(?:s-?nr)?|beleg|bon|facture|ticket|factura(?:\s*simplificada)?|"
-    r"documento|fattura|scontrino|factuur|factuurnummer|paragon|rcpt|slip|resit|commande|fi[sş])\b[\s.:#]*(?:(?:no|nr|num(?:ber|mer)?|n°|id|#)\b)?[\s.:#°-]*"
-    r"((?=[A-Z0-9/-]*\d)[A-Z0-9][A-Z0-9/-]{2,24})(?![.,]\d)"
-)
-
-
-def find_receipt_number(rows: Sequence[Row], taken: Sequence[tuple[int, int, int]]) -> FoundText | None:
-    """The number of the receipt or invoice; dates and times (`taken`: row, start, end) are no numbers."""
-    best: tuple[int, FoundText] | None = None
-    for row in rows:
-        for m in _NUMBER_LABEL.finditer(row.text):
-            if any(r == row.index and m.start(1) < e and s < m.end(1) for r, s, e in taken):
-                continue
-            label = m[0][: m.start(1) - m.start()].strip(" :.#-")
-            rank = 0 if re.search(r"(?i)inv|receipt|rechn|fact|bill|doc|resit", label) else 1
-            rank += 0 if re.search(r"(?i)no|nr|num|#|id|:", m[0]) else 2
-            found = FoundText(m[1], m[0], row, m.start(1), m.end(1), label)
-            if best is None or rank < best[0]:
-                best = (rank, found)
-    return best[1] if best else None

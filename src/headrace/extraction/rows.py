@@ -31,7 +31,8 @@ MAX_ROW_CHARACTERS = 400
 def fold(text: str) -> str:
     """Without case and accents, for comparing words; digits and punctuation stay."""
     bare = unicodedata.normalize("NFKD", text.casefold().translate(_STROKES))
-    return "".join(c for c in bare if not unicodedata.combining(c))
+    # Only accents go: what marks a Japanese voiced sound makes another letter, and Hangul comes together again.
+    return unicodedata.normalize("NFC", "".join(c for c in bare if not "\u0300" <= c <= "\u036f"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ dungun kemaman raya perdana permai indah mewah maju jasa sentosa damai harmoni b
 utara selatan timur barat tengah tinggi besar baru lama kecil dalam luar tasik laut pantai sultan sultanah raja
 tengku tunku tun datuk dato abdul ismail azlan rahman razak ibrahim mahmood syed bunga melur melati mawar cempaka
 kenanga anggerik tanjung tanjong angsa helang rajawali merpati dinar kancil harimau gajah temenggung bendahara
-laksamana setia gemilang impian berkeley maluri jejaka pudu imbi bintang chulan kenny hills hartamas kiara solaris
-mont petronas tropicana kinrara
+laksamana setia gemilang gembilang impian berkeley maluri jejaka pudu imbi bintang chulan kenny hills hartamas kiara
+solaris mont petronas tropicana kinrara
 """
 _TRADES = """
 sdn bhd berhad enterprise enterprises trading hardware restaurant restaurants restoran kedai pasar pasaraya raya
@@ -41,8 +41,9 @@ mini market supermarket hypermarket stationery stationers stationer bookstore bo
 cafe coffee kopitiam bistro food foods seafood frozen health beauty pharmacy farmasi clinic klinik electrical
 electronics furniture fashion boutique gift gifts gallery motor motors auto services service station petrol
 petroleum marketing holdings holding industries industry resources resource realties realty retail stores store shop
-company corporation management distribution distributors supplies supply perniagaan syarikat runcit papan makanan
-minuman sayur house kitchen garden pizza burger chicken noodle noodles handicraft tailoring tailor printing print
+company corporation management distribution distributors supplies supply suppliers supplier perniagaan syarikat
+runcit papan makanan minuman sayur house kitchen garden pizza burger chicken noodle noodles handicraft tailoring
+tailor printing print
 expert computer computers digital technology mobile telecommunication optical jewellery watch watches sports toys
 education engineering construction plastic paper packaging machinery cash carry wholesale speed mart family guardian
 watsons popular mydin giant aeon tesco gardenia
@@ -70,9 +71,14 @@ _PAIRS = (
 )
 # Letters that worn type or a small scan makes alike; no other slip is put right.
 _ALIKE = tuple(
-    map(frozenset, ("iltjf", "ouqdc", "mnhw", "krhx", "bph", "ceo", "es", "gsy", "uvy", "fpe", "bg", "hl", "gcs", "ft"))
+    map(
+        frozenset,
+        ("iltjf", "ouqdc", "mnhw", "krhx", "bph", "ceo", "ei", "es", "gsy", "uvy", "fpe", "bg", "hl", "gcs", "ft"),
+    )
 )
 _TOKEN = re.compile(r"[^\s,.()\[\]/&;+*#-]*[^\s,.()\[\]/&;+*#:-]")
+# "LUT 1504", "Eot 3", "Loi P.T. 2811" at the beginning: the lot. "Lor" is a lane, "Hot" a word.
+_LOT = re.compile(r"(?i)^(?:[eic1|]ot|l[ucdq0]t|lo[pifjl])(?=\s+(?:\d|P\.\s?T\b))")
 _DIGIT_LIKE = str.maketrans({"0": "o", "1": "l", "5": "s", "8": "b", "!": "i", "|": "l", "@": "a"})
 
 
@@ -92,7 +98,9 @@ _NEAR = _index()
 def _one_apart(a: str, b: str) -> bool:
     """One letter differs, and the two are easily taken for each other, or `a` has no letter there."""
     if len(a) != len(b):
-        return False
+        short, long = sorted((a, b), key=len)
+        lost = any(long[:i] + long[i + 1 :] == short for i in range(len(long) - 1))  # the last may be a plural
+        return lost and len(b) >= 8 and len(long) - len(short) == 1
     differ = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
     if len(differ) != 1:
         return False
@@ -141,6 +149,7 @@ def put_right(text: str, *, local: bool) -> str:
     text = re.sub(r"(?<=\d)[lI|](?=\d|\b(?![^\W\d_]))", "1", text)
     if not local:
         return text
+    text = _LOT.sub(lambda m: "LOT" if m[0].isupper() else "Lot", text)
     before = ""
 
     def one(m: re.Match[str]) -> str:

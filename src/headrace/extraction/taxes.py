@@ -59,6 +59,11 @@ def find_taxes(
     """The tax of the document, checked against its total where there is one; `whole_units` as for `find_totals`."""
     lines = _lines(rows, figures, total, whole_units)
     nets = [f for f in figures if f.kind is Kind.NET and f.amount.marked and f.value >= 0]
+    nets += [
+        f for f in figures if f.tax_table and f.kind in (Kind.TOTAL, Kind.TAX_TOTAL) and f.amount.marked and not f.last
+    ]
+    summed = _sum_of_lines(lines)
+    parts = {line.tax_amount for line in lines} if len({line.rate for line in lines}) > 1 else set()
     candidates: list[tuple[float, Decimal, Figure | None]] = []
     for f in figures:
         if f.kind not in (Kind.TAX, Kind.TAX_TOTAL) or f.label is None or f.value < 0 or not _money(f, whole_units):
@@ -74,8 +79,9 @@ def find_taxes(
             score += _fits(f.value, total, nets, subtotal, lines)
         if f.position != "right":
             score -= 0.8
+        if f.kind is Kind.TAX and f.value in parts and f.value != summed:
+            score -= 1.5  # the tax of one rate of several
         candidates.append((score, f.value, f))
-    summed = _sum_of_lines(lines)
     if summed is not None:
         printed = next(
             (
@@ -152,7 +158,8 @@ def _included(tax: Decimal, total: Decimal | None, subtotal: Figure | None, item
 
 def _sum_of_lines(lines: Sequence[TaxLine]) -> Decimal | None:
     amounts = [line.tax_amount for line in lines if line.tax_amount is not None]
-    return sum(amounts, ZERO) if amounts and any(line.taxable_amount is not None for line in lines) else None
+    several = len({line.rate for line in lines if line.tax_amount is not None}) > 1
+    return sum(amounts, ZERO) if several or any(line.taxable_amount is not None for line in lines) else None
 
 
 def _lines(

@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 TAX_WORD = (
     "gst|sst|vat|tax|taxes|tua|lva|hst|pst|qst|mwst|mehrwertsteuer|ust|umsatzsteuer|steuer|tva|taxe|taxes|iva|igic|imposta|imposto|"
-    "impuesto|impuestos|icms|iss|btw|ptu|podatek|pdv|moms|mva|alv|dph|afa|kdv|pvn|cukai|пдв|ндс"
+    "impuesto|impuestos|icms|iss|btw|ptu|podatek|pdv|moms|mva|alv|dph|afa|kdv|pvn|cukai|пдв|ндс|φπα|pvm|km|ddv|mwst"
 )
 _INCL = r"(?:incl?|inclu|including|inclusive|inclusif|inklusive|inkl|inclusief|incluido|inclusa|incluso|inclus|included|compresa|comprise|wliczony|termasuk)"
 _EXCL = r"(?:excl?|exclu|excluding|exclusive|excluded|exklusive|exkl|exclusief|excl|before|without|w o|wo|ohne|hors|sin|esclusa|bez|tanpa)"
@@ -99,7 +99,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
         r"(?:total |cash |your |less )?change(?: due| amt| amount| back| given| rm| cash)?|balance change|ruckgeld|wechselgeld|ruckgabe|"
         r"zuruck|gegeben zuruck|rendu(?: monnaie| especes)?|a rendre|monnaie(?: rendue)?|cambio(?: efectivo)?|su cambio|vuelto|vuelta|resto(?: efectivo| contanti)?|"
         r"troco|wisselgeld|terug|retour|reszta(?: gotowka)?|wydano|baki|duit baki|wang baki|сдача|решта|para ustu|tien thoi|"
-        r"tien tra lai|kembali|kembalian|vaihtoraha|vaxel|byttepenger|byttepenge|visszajaro|atlikums|maiņa|maina",
+        r"tien tra lai|kembali|kembalian|vaihtoraha|vaxel|byttepenger|byttepenge|vekslepenger|veksel|tilbake|takaisin|vraceno|vratit|vydavok|povrat|kusur|rest(?: lei| ron)?|ρεστα|visszajaro|atlikums|maiņa|maina",
     ),
     (
         Kind.TENDERED,
@@ -107,7 +107,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
         r"total cash|paid by cash|by cash|accepted total|accepted|bar|gegeben|bar gegeben|bargeld|erhalten|especes?|recu|"
         r"efectivo|entregado|entrega|contante|contanti|pagamento contante|dinheiro|numerario|valor pago|contant|ontvangen|"
         r"gotowka|wplata|wplacono|tunai|bayaran|bayar|готівка|наличными|наличные|получено|nakit|tien mat|tien khach dua|khach dua|"
-        r"tien khach tra|kontant|kontanter|kateinen|hotovost|keszpenz|skaidra nauda",
+        r"tien khach tra|kontant|kontanter|kateinen|hotovost|keszpenz|skaidra nauda|numerar(?: lei| ron)?|gotovina|μετρητα|grynieji|sularaha",
     ),
     (Kind.NET, r"total \d{1,2} (?:rated )?supplies.*|total (?:standard|zero|exempt).{0,12}supplies.*"),
     (
@@ -150,7 +150,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
         r"(?:total|importe|valor|monto) a pagar|a pagar|total a cobrar|total factura|importe total|"
         r"(?:totale|importo) da pagare|da pagare|totale (?:complessivo|documento|dovuto|generale)|importo totale|"
         r"te betalen|totaal te betalen|totaal bedrag|totaalbedrag|eindtotaal|do zaplaty|razem do zaplaty|"
-        r"jumlah (?:besar|perlu dibayar|bayaran|keseluruhan)|amaun perlu dibayar|к оплате|до сплати|genel toplam|odenecek|"
+        r"jumlah (?:besar|perlu dibayar|bayaran|keseluruhan)|amaun perlu dibayar|к оплате|до сплати|πληρωτεο|за плащане|de plata|za uplatu|moketi|genel toplam|odenecek|"
         r"att betala|a betale|maksettava|k uhrade|celkem k uhrade|fizetendo|apmaksai|samaksai|tong cong|tong tien(?: phai)?(?: t toan| thanh toan| tra)?|"
         r"thanh toan|phai tra",
     ),
@@ -180,7 +180,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
         Kind.TOTAL,
         r"total(?: amount| amt| rm| myr| sales?| sale| price| eur| usd| gbp| pln| charge)?|totals|ttl(?: amt| amount)?|"
         r"total value|summe(?: eur)?|gesamt|endbetrag|totale(?: eur| euro)?|suma(?: pln| eur)?|razem(?: pln)?|lacznie|"
-        r"totaal(?: eur)?|jumlah(?: rm| keseluruhan)?|итого|итог|ntor|utoro|cyma|всего|сума|всього|toplam|topl|kopa|kopa eur|thanh tien|yhteensa|"
+        r"totaal(?: eur)?|jumlah(?: rm| keseluruhan)?|итого|итог|ntor|utoro|cyma|всего|сума|всього|toplam|topl|kopa|kopa eur|thanh tien|yhteensa|συνολο|γενικο συνολο|ukupno|skupaj|viso|kokku|totalt|total lei|"
         r"summa|celkem|osszesen|spolu|sum|bal|total general|total ticket|importe total|montant total|total eur(?:o|os)?|soma|total r",
     ),
     (
@@ -189,7 +189,7 @@ LABELS: tuple[tuple[Kind, str], ...] = (
         r"maestro|girocard|ec karte|ec cash|kartenzahlung|karte|carte bancaire|carte|cb|tarjeta|carta(?: di credito)?|bancomat|cartao(?: de credito| de debito)?|"
         r"multibanco|pinnen|pin|karta(?: platnicza)?|kad kredit|kad|eftpos|eft|contactless|kontaktlos|sans contact|paypal|apple pay|"
         r"google pay|touch n go|tng|grabpay|boost|e ?wallet|bankkarte|bankomat|картка|карта|kredi karti|kartica|bankcard|card|charge card|"
-        r"bank card|betaalpas|bankas karte|unionpay|discover|union pay|jcb|maksukortti|kort|kortti",
+        r"bank card|dankort|bankkort|betaalpas|κα?ρτα|bankas karte|unionpay|discover|union pay|jcb|maksukortti|kort|kortti",
     ),
     (
         Kind.AMOUNT,

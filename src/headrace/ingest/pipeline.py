@@ -147,7 +147,7 @@ async def commit_group(job: Job, group: Sequence[Outcome]) -> list[Entry]:
     def commit(store: Store) -> list[Entry]:
         failed = [d.document for d in drafts if d.state is DocumentState.FAILED]
         kept = keep_bytes(job, failed)
-        first_seen = store.first_seen(job.batch.book, {d.sha256 for d in drafts if d.sha256})
+        first_seen = store.first_seen(job.batch.book, {digest for d in drafts for digest in d.digests})
         entries = job.writer.decide(drafts, first_seen)
         store.commit(entries, [telemetry(outcome) for outcome in group], kept=kept)
         job.writer.committed(entries)

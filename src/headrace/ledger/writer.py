@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry, FirstSeen, Head
 from headrace.documents.status import DocumentState, EntryKind, Verdict
-from headrace.ledger.duplicates import exact_duplicate
+from headrace.ledger.duplicates import Likeness, exact_duplicate, likeness, same_purchase, same_purchase_check
 from headrace.ledger.entry import canonical_json, entry_hash
 from headrace.ledger.policy import Policy
 
@@ -18,7 +19,7 @@ _FAILED = (DocumentState.FAILED, DocumentState.CANCELLED)
 _ENDS = (DocumentState.SUCCEEDED, DocumentState.PARTIAL, *_FAILED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Draft:
     """A document's end before the ledger has decided: either a receipt or a failure.
 
@@ -45,6 +46,17 @@ class Draft:
             raise ValueError("a receipt needs the SHA-256 of what it was read from")
         if (self.state in _FAILED) != (self.failure is not None) or self.state not in _ENDS:
             raise ValueError(f"a draft cannot end as {self.state} here")
+
+    @cached_property
+    def likeness(self) -> Likeness | None:
+        """What names its purchase; None for a failure, and where too little was read."""
+        return likeness(self.receipt) if self.receipt is not None else None
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """What the book is asked for: the digest of its bytes, and the one of its purchase."""
+        alike = self.likeness
+        return tuple(d for d in (self.sha256, alike.digest if alike else None) if d)
 
 
 class BookWriter:
@@ -77,8 +89,8 @@ class BookWriter:
 
         Args:
             drafts: in submission order.
-            first_seen: for the digests among the drafts that the book knows (`store.first_seen(book, digests)`); more
-                does not harm, what is missing counts as new.
+            first_seen: for those of the drafts' `digests` that the book knows (`store.first_seen(book, digests)`);
+                more does not harm, what is missing counts as new.
         """
         sequence, prev_hash = self._head.sequence, self._head.entry_hash
         in_group: dict[str, FirstSeen] = {}
@@ -88,9 +100,12 @@ class BookWriter:
             first = None
             if draft.sha256 is not None:
                 first = first_seen.get(draft.sha256) or in_group.get(draft.sha256)
-            entry = self._entry(draft, first, sequence, prev_hash)
+            like = draft.likeness
+            alike = (first_seen.get(like.digest) or in_group.get(like.digest)) if like is not None else None
+            entry = self._entry(draft, first, alike, sequence, prev_hash)
             if entry.kind is EntryKind.RECEIPT and draft.sha256 is not None:
-                in_group[draft.sha256] = FirstSeen(entry.document_id, sequence, entry.uri)
+                seen = FirstSeen(entry.document_id, sequence, entry.uri)
+                in_group |= dict.fromkeys((draft.sha256, *filter(None, [entry.likeness])), seen)
             prev_hash = entry.entry_hash
             entries.append(entry)
         return entries
@@ -103,7 +118,9 @@ class BookWriter:
             raise ValueError("these entries do not follow the head")
         self._head = Head(self._book, entries[-1].sequence, entries[-1].entry_hash)
 
-    def _entry(self, draft: Draft, first: FirstSeen | None, sequence: int, prev_hash: str) -> Entry:
+    def _entry(
+        self, draft: Draft, first: FirstSeen | None, alike: FirstSeen | None, sequence: int, prev_hash: str
+    ) -> Entry:
         document, sha256, state = draft.document, draft.sha256, draft.state
         receipt, failure = draft.receipt, draft.failure
         duplicate_of: dict[str, Any] | None = None
@@ -118,6 +135,11 @@ class BookWriter:
         elif receipt is not None:
             kind = EntryKind.RECEIPT
             verdict, checks = self._policy.judge(receipt, self._today, partial=state is DocumentState.PARTIAL)
+            if alike is not None and draft.likeness is not None:
+                evidence = draft.likeness.evidence
+                duplicate_of = same_purchase(alike, evidence)
+                checks = [*checks, same_purchase_check(alike, evidence)]
+                verdict = Verdict.NEEDS_REVIEW if verdict is Verdict.ACCEPTED else verdict
         else:
             kind = EntryKind.FAILURE
         content = canonical_json(
@@ -154,4 +176,5 @@ class BookWriter:
             content,
             prev_hash,
             entry_hash(prev_hash, content),
+            draft.likeness.digest if kind is EntryKind.RECEIPT and draft.likeness and alike is None else None,
         )

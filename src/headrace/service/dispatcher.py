@@ -370,7 +370,7 @@ class Dispatcher:
             part = list(of_day)
             drafts = [draft_of(held) for held in part]
             writer = BookWriter(book, self._store.head(book), self._policy, dt.date.fromisoformat(today))
-            first_seen = self._store.first_seen(book, {d.sha256 for d in drafts if d.sha256})
+            first_seen = self._store.first_seen(book, {digest for d in drafts for digest in d.digests})
             made = writer.decide(drafts, first_seen)
             failed = {d.document.document_id for d in drafts if d.state is DocumentState.FAILED}
             finished += self._store.end(

@@ -123,6 +123,18 @@ class InvalidCorrection(ReceptionError):
         self.errors = tuple(errors)
 
 
+class PageUnreadable(ReceptionError):
+    """A page cannot be made into a picture; `reason` is what became of the worker that tried."""
+
+    http_status = 422
+    code = "page-unreadable"
+
+    def __init__(self, detail: str, reason: str | None = None, page: int | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.page = page
+
+
 class UrlForbidden(ReceptionError):
     """This address is not one that we let ourselves be sent to."""
 

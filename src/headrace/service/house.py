@@ -30,6 +30,7 @@ from headrace.service.dispatcher import Committed, Dispatcher, look_ahead
 from headrace.service.group_commit import GroupCommit
 from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
+from headrace.service.page_pictures import PagePictures
 from headrace.service.progress import Underway
 from headrace.service.resumable import ResumableUploads
 from headrace.service.spool import Spool
@@ -93,6 +94,7 @@ class House:
         self._bell = Bell()
         self._underway = Underway(self._loop.time, partial(self._bell.ring, EVENTS))
         self.webhooks = Webhooks(self.limits.webhooks, do=self._do, look=self._look, bell=self._bell, events=EVENTS)
+        self.pages = PagePictures(settings, bounds, self.limits)
         self._last_event = 0
         self._state = "starting"
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -129,6 +131,7 @@ class House:
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
                     house += [tasks.create_task(self.webhooks.run()), tasks.create_task(self.uploads.run())]
+                    house.append(tasks.create_task(self.pages.run()))
                     if self._stop_began is None:
                         self._state = "serving"
                     if not self._opened.done():
@@ -374,6 +377,7 @@ class House:
         self.limits = limits
         self._limit_bytes = limits.accepted_bytes
         self.webhooks.change_limits(limits.webhooks)
+        self.pages.change_limits(limits)
         if self._intake is not None:
             self._intake.limits = self.uploads.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)

@@ -22,6 +22,7 @@ from headrace.service.errors import (
     InvalidCorrection,
     NoStorage,
     OffsetMismatch,
+    PageUnreadable,
     RateLimited,
     ReceptionError,
     UploadTakenOver,
@@ -74,6 +75,7 @@ KINDS: Mapping[str, Kind] = {
     "too-many-pages": Kind(422, "More pages than the limit"),
     "corrupt-document": Kind(422, "The content is broken"),
     "encrypted-document": Kind(422, "The document needs a password"),
+    "page-unreadable": Kind(422, "The page cannot be made into a picture"),
     "digest-mismatch": Kind(422, "The bytes are not those that were promised"),
     "source-url-forbidden": Kind(422, "This address is not fetched"),
     "idempotency-key-mismatch": Kind(422, "The key was used for something else"),
@@ -237,6 +239,8 @@ def _of_reception(error: ReceptionError) -> Problem:
             return problem
         case UploadTakenOver():
             return Problem(code, str(error), headers={"Connection": "close"})
+        case PageUnreadable():
+            return Problem(code, str(error), page=error.page, reason=error.reason)
         case InvalidCorrection():
             errors = [{"pointer": pointer, "detail": detail} for pointer, detail in error.errors]
             return Problem(code, str(error), errors=errors)

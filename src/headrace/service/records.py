@@ -92,7 +92,7 @@ class Records(House):
             commits=self._commits if self._intake is not None else None,
         )
         uploads = self.uploads.bounds() if self._intake is not None else ()
-        return replace(view, bounds=view.bounds + uploads + self.webhooks.bounds())
+        return replace(view, bounds=view.bounds + uploads + self.webhooks.bounds() + self.pages.bounds())
 
     @property
     def tallies(self) -> Tallies:

@@ -38,6 +38,7 @@ class ProblemReply(BaseModel):
     retry_after_seconds: int | None = None
     document_id: str | None = None
     page: int | None = None
+    reason: str | None = None
     limit: int | None = None
     limit_bytes: int | None = None
     actual: int | None = None
@@ -428,6 +429,7 @@ def document_links(document_id: str, batch_id: int) -> dict[str, str]:
     return {
         "self": f"/v1/documents/{document_id}",
         "file": f"/v1/documents/{document_id}/file",
+        "first_page": f"/v1/documents/{document_id}/pages/1",
         "batch": f"/v1/batches/{batch_id}",
     }
 

@@ -103,8 +103,17 @@ def display_name(name: str) -> str:
 
 def attachment(name: str) -> str:
     """A `Content-Disposition` that browsers of any age understand."""
+    return _disposition("attachment", name)
+
+
+def inline(name: str) -> str:
+    """The same for what is to be shown and not saved."""
+    return _disposition("inline", name)
+
+
+def _disposition(kind: str, name: str) -> str:
     plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\/' else "_" for c in name) or "document"
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name or 'document', safe='')}"
+    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name or 'document', safe='')}"
 
 
 def matches(header: str, tag: str) -> bool:

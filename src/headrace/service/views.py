@@ -302,6 +302,8 @@ class ServiceLimits:
         buffer_bytes: bytes of bodies in memory, all uploads together.
         min_free_bytes: free disk below which nothing is accepted.
         accept_group: documents that share one transaction at most.
+        page_requests: pictures of pages that may be asked for at the same time.
+        page_cache_bytes: pictures of pages that are kept on disk.
         events_kept: events that can be replayed; older ones are removed.
         quotas: by client; `default_quota` holds for the others.
         class_delay_s: the longest wait that is promised to each class.
@@ -320,6 +322,8 @@ class ServiceLimits:
     buffer_bytes: int = 32 << 20
     min_free_bytes: int = 256 << 20
     accept_group: int = 256
+    page_requests: int = 8
+    page_cache_bytes: int = 64 << 20
     events_kept: int = 100_000
     idempotency_s: float = 24 * 3600.0
     unfinished_uploads: int | None = None

@@ -294,7 +294,7 @@ class BookStore(Protocol):
         """The last entry of the book; `Head(book)` when it is empty or new."""
 
     def first_seen(self, book: str, digests: Iterable[str]) -> dict[str, FirstSeen]:
-        """For each of these hex SHA-256 that is a receipt of the book already: the first one."""
+        """For each of these hex SHA-256, of bytes or of a purchase, that the book has a receipt of: the first one."""
 
     def commit(
         self,

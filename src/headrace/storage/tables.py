@@ -8,7 +8,7 @@ books ──< batches ──< documents ──1 entries        one entry for eac
               ├──< listings                        sources whose names have their positions
               ├──< samples                         time series for the report
               └────1 open_batches                  owner of a batch that takes documents one by one (service)
-books ──< first_seen                               digest -> the first receipt with it
+books ──< first_seen                               digest of bytes or of a purchase -> the first receipt with it
 
 For the service: idempotency_keys (client, key -> document), events (what happened, in order), drains (reports).
 

@@ -48,7 +48,7 @@ def router(edge: Edge) -> APIRouter:
         exchange = exchange_of(request)
         client = exchange.principal(Role.READ).sees
         exchange.accepts("application/json")
-        view = await _existing(edge, client, document_id)
+        view = await existing(edge, client, document_id)
         if if_none_match is not None and matches(if_none_match, replies.entity_tag(view)):
             return Response(status_code=304, headers={"ETag": replies.entity_tag(view), "Cache-Control": "no-cache"})
         return _document_response(view)
@@ -61,7 +61,7 @@ def router(edge: Edge) -> APIRouter:
         """The original bytes."""
         exchange = exchange_of(request)
         client = exchange.principal(Role.READ).sees
-        view = await _existing(edge, client, document_id)
+        view = await existing(edge, client, document_id)
         path = await reception.original(client, document_id)
         kind = None if path is None else await asyncio.to_thread(_kind_of, path)
         if path is None or kind is None:
@@ -88,7 +88,7 @@ def router(edge: Edge) -> APIRouter:
         exchange = exchange_of(request)
         principal = exchange.principal(Role.REVIEW)
         exchange.accepts("application/json")
-        view = await _existing(edge, principal.sees, document_id)
+        view = await existing(edge, principal.sees, document_id)
         if if_match is None:
             raise Problem(
                 "precondition-required",
@@ -104,7 +104,7 @@ def router(edge: Edge) -> APIRouter:
     async def review(
         principal: Principal, document_id: str, note: str, if_match: str | None, *, approves: bool
     ) -> Response:
-        view = await _existing(edge, principal.sees, document_id)
+        view = await existing(edge, principal.sees, document_id)
         version = None if if_match is None else _version(if_match, view)
         decide = reception.approve if approves else reception.reject
         return _document_response(await decide(principal.sees, document_id, principal.who, note, version))
@@ -147,7 +147,8 @@ def router(edge: Edge) -> APIRouter:
     return routes
 
 
-async def _existing(edge: Edge, client: str | None, document_id: str) -> DocumentView:
+async def existing(edge: Edge, client: str | None, document_id: str) -> DocumentView:
+    """The document, if there is one that this client may see. Raises Problem: 404."""
     view = await edge.reception.document(client, document_id)
     if view is None:
         raise Problem("not-found", f"there is no document {document_id}", document_id=document_id)
