@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.ingest.settings import RunSettings
 
 DOOR = "Door"
+_GARBAGE_OBJECTS = 10_000  # in cycles that nobody refers to, before they are looked for: a few MB at most
 
 
 class OpenToOthers(Exception):
@@ -105,6 +106,7 @@ def _settle_garbage() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_GARBAGE_OBJECTS, 10, 10)  # by default 700: a collection for every few documents that wait
 
 
 def _new_key(path: Path | None, told: str) -> int:
