@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal
 
-from headrace.documents.money import CASH_ROUNDING, minor_units, tolerance
+from headrace.documents.money import CASH_ROUNDING, minor_units, round_money, tolerance
 from headrace.documents.receipt import Check, ReceiptFields, TextField
 from headrace.extraction.identifiers import check_digits_fit
 
@@ -102,9 +102,9 @@ def check(fields: ReceiptFields, *, today: dt.date, service: Decimal = ZERO) -> 
             compare(
                 f"tax-line-{n}",
                 "warn",
-                (line.taxable_amount * line.rate / 100).quantize(unit),
+                round_money(line.taxable_amount * line.rate / 100, currency),
                 line.tax_amount,
-                tolerance(2),
+                tolerance(2, currency),
                 ("tax_breakdown",),
                 f"{line.rate.normalize():f} % of {line.taxable_amount:f}, and the tax printed",
             )

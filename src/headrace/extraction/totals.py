@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from headrace.extraction.candidates import TIERS, Candidate, add_proofs, by_kind, find_candidates
+from headrace.extraction.currencies import meanings
 from headrace.extraction.figures import Figure
 from headrace.extraction.vocabulary import Kind
 
@@ -254,6 +255,13 @@ def _losers(
         if items_sum:
             out.setdefault(items_sum, Loser(items_sum, 0.3, "derived: sum of the items read"))
     elif best.figure is not None:
+        paid = meanings(best.figure.amount.number.currency)
+        for f in figures:
+            other = meanings(f.amount.number.currency)
+            if paid and len(other) == 1 and other[0] not in paid and f.amount.marked and not f.tax_table:
+                out.setdefault(
+                    f.value, Loser(f.value, 0.05, f"printed in {other[0]}: a conversion, or not of this sale", f)
+                )
         for value, reason in best.figure.amount.others:
             out.setdefault(value, Loser(value, 0.3, reason, best.figure))
     return tuple(sorted(out.values(), key=lambda o: (-o.confidence, o.value)))[:12]

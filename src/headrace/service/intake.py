@@ -80,8 +80,8 @@ class Intake:
         self._store = store
         self._arrivals = arrivals
         self._commits = commits
-        self._keeping = Keeping(spool, blobs, store)
-        self._keep_all = self._keeping.keep_all
+        self.keeping = Keeping(spool, blobs, store)
+        self._keep_all = self.keeping.keep_all
         self._add = add
         self._bell = bell
         self._now = asyncio.get_running_loop().time
@@ -256,9 +256,9 @@ class Intake:
             arrival.permit.ignore()
             if isinstance(answer, StorageFull):
                 self._spool.full = str(answer.strerror)
-            self._commits.submit(self._keeping.discard_all, arrival.spooled).add_done_callback(_look)
+            self._commits.submit(self.keeping.discard_all, arrival.spooled).add_done_callback(_look)
             return
-        self._keeping.has_row(arrival.spooled)
+        self.keeping.has_row(arrival.spooled)
         assert arrival.new is not None
         self._placed(arrival.new, arrival.permit, answer)
 
