@@ -17,7 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import labelled
 import line_items
+import misses
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -64,6 +66,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int)
     parser.add_argument("--score", type=Path, default=SHARED / "tools" / "score.py")
     parser.add_argument("--errors", type=int, default=0, help="list so many misses per field")
+    parser.add_argument("--misses", type=Path, help="write a page of what was read wrongly, with pictures, here")
     given = parser.parse_args()
     for needed in (given.data, given.score):
         if not needed.exists():
@@ -74,12 +77,14 @@ def main() -> None:
         if output is None:
             output = run(given.data / "img", given.engine, given.workers, Path(folder))
         result = score(given.score, output, labels, given.errors)
+        if given.misses:
+            misses.write(output, given.data, labels, labelled.score_module(given.score), given.misses)
         items = line_items.score(line_items.receipts(output), labels) if labels.is_file() else None
     print(table(f"{given.data.name}, {given.engine if given.output is None else given.output.name}", result))
     if items is not None:
         print(line_items.table(items))
-        for miss in (items.misses + items.invented)[: given.errors]:
-            print(f"    {miss}", file=sys.stderr)
+        for one in (items.misses + items.invented)[: given.errors]:
+            print(f"    {one}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from headrace.ledger.chain import Verification, verify
 from headrace.storage.store import Accounts, Batch, ReadStore, Sample
 
 PAGE: Final = 256
+_BATCHES_NAMED = 100
 MERCHANTS_LIMIT: Final = 5_000
 """Merchants counted by name per batch; names that come after so many others are summed up as `OTHERS`."""
 MONTHS_LIMIT: Final = 600
@@ -77,7 +78,8 @@ class Insights:
 
     Attributes:
         batch, accounts: as the store keeps them.
-        batch_ids: all batches of the workspace, the oldest first.
+        batch_ids: the latest batches of the workspace, the oldest of them first.
+        batch_count: how many batches it has.
         dead_letters: how many wait in the workspace, of any batch.
         engine: what read the documents; "" when the batch does not say.
         chain: the check of the whole book, up to the head it had when this was gathered.
@@ -98,6 +100,7 @@ class Insights:
     batch: Batch
     accounts: Accounts
     batch_ids: tuple[int, ...]
+    batch_count: int
     dead_letters: int
     engine: str
     chain: Verification
@@ -129,7 +132,7 @@ class Insights:
 
 def latest_batch(store: ReadStore) -> Batch | None:
     """The batch that was opened last; None in a workspace without any."""
-    batches = store.batches()
+    batches = store.batches(latest=1)
     return batches[-1] if batches else None
 
 
@@ -164,7 +167,8 @@ def gather(store: ReadStore, batch_id: int) -> Insights:
     return Insights(
         batch=batch,
         accounts=store.accounts(batch_id),
-        batch_ids=tuple(other.batch_id for other in store.batches()),
+        batch_ids=tuple(other.batch_id for other in store.batches(latest=_BATCHES_NAMED)),
+        batch_count=store.batch_count(),
         dead_letters=store.dead_count(),
         engine=engine,
         chain=chain,

@@ -102,7 +102,8 @@ def _surroundings(insights: Insights) -> str:
     others = [other for other in reversed(ids) if other != this]
     if others:
         named = ", ".join(str(other) for other in others[:_BATCHES_SHOWN])
-        more = f" and {len(others) - _BATCHES_SHOWN:,} earlier" if len(others) > _BATCHES_SHOWN else ""
+        left_out = insights.batch_count - 1 - len(others[:_BATCHES_SHOWN])
+        more = f" and {left_out:,} earlier" if left_out > 0 else ""
         told.append(f"other batches: {named}{more} (headrace report --batch {others[0]})")
     return "; ".join(part for part in told if part)
 

@@ -33,6 +33,7 @@ from headrace.service.line import Line
 from headrace.service.page_pictures import PagePictures
 from headrace.service.progress import Underway
 from headrace.service.resumable import ResumableUploads
+from headrace.service.retention import Retention
 from headrace.service.spool import Spool
 from headrace.service.views import ServiceLimits
 from headrace.service.webhooks import Webhooks
@@ -109,6 +110,7 @@ class House:
         self._commits: GroupCommit
         self._spool: Spool
         self.uploads: ResumableUploads
+        self.retention: Retention
         self._intake: Intake | None = None
         self._dispatcher: Dispatcher | None = None
 
@@ -130,8 +132,8 @@ class House:
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
-                    house += [tasks.create_task(self.webhooks.run()), tasks.create_task(self.uploads.run())]
-                    house.append(tasks.create_task(self.pages.run()))
+                    parts = (self.webhooks, self.uploads, self.retention, self.pages)
+                    house += [tasks.create_task(part.run()) for part in parts]
                     if self._stop_began is None:
                         self._state = "serving"
                     if not self._opened.done():
@@ -219,6 +221,7 @@ class House:
             most_bytes=settings.max_document_bytes,
             serving=lambda: self._state == "serving",
         )
+        self.retention = Retention(self.limits, intake.keeping, self._do)
         self._intake = intake
         await self._do(partial(_recover, blobs))
         await self.uploads.load()
@@ -316,7 +319,7 @@ class House:
         return {class_: ClassBounds(most, self.limits.class_delay_s[class_]) for class_ in ServiceClass}
 
     def _load(self) -> float:
-        permits = self._admission.permits.statistics()
+        permits = self._admission.permits
         return permits.held / max(1, permits.limit)
 
     def _weight_of(self, client: Hashable) -> float:
@@ -379,7 +382,7 @@ class House:
         self.webhooks.change_limits(limits.webhooks)
         self.pages.change_limits(limits)
         if self._intake is not None:
-            self._intake.limits = self.uploads.limits = limits
+            self._intake.limits = self.uploads.limits = self.retention.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)
         self._follow_rate()
 

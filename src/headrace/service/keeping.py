@@ -98,6 +98,15 @@ class Keeping:
                     self._blobs.delete(one.sha256)
         return [None] * len(spooled)
 
+    def drop(self, digests: Sequence[str]) -> int:
+        """Removes bytes that no row needs any more, unless an arrival needs them. In the database thread.
+
+        Returns:
+            How many there were.
+        """
+        with self._lock:
+            return sum(self._blobs.delete(sha256) for sha256 in digests if sha256 not in self._needed)
+
     def _need_no_more(self, spooled: Spooled) -> None:
         if not spooled.needed:
             return

@@ -276,6 +276,8 @@ class Reception(Records):
             raise NotReplayable(f"{document_id} has not failed")
         if seen.replayed_as is not None:
             raise NotReplayable(f"{document_id} is run again as {seen.replayed_as}")
+        if await self.original(client, document_id) is None:
+            raise NotReplayable(f"the bytes of {document_id} are not kept any more")
         owner, old = seen.owner, seen.record.document
         class_ = ServiceClass(owner.service_class)
         decision = self.decide(Submission(owner.client, class_, old.uri, old.size_bytes))

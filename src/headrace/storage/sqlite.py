@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from headrace.storage.errors import SchemaTooNew, StoreUnavailable, WorkspaceBusy, WorkspaceMissing
 from headrace.storage.sql import translated
 from headrace.storage.sql_replay import SqlReplay
+from headrace.storage.sql_retention import SqlRetention
 from headrace.storage.sql_service import SqlService
 from headrace.storage.staging import discard
 from headrace.storage.tables import SCHEMA_VERSION, metadata, stamp
@@ -37,7 +38,7 @@ _CHECKPOINT_PAGES = 2048  # 16 MiB of log: the index of digests touches many pag
 _DURABILITY = "WAL, synchronous=FULL: committed means synced to disk"
 
 
-class SqliteStore(SqlService, SqlReplay):
+class SqliteStore(SqlService, SqlReplay, SqlRetention):
     """A `Store` in a workspace. Use `open` to write, `read` to look while another process may write.
 
     It belongs to one thread at a time and may be handed over. As a context manager it closes itself.
