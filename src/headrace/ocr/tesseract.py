@@ -1,7 +1,7 @@
 """Tesseract in this process: about a third of the CPU of the default engine, and much less accurate on amounts.
 
 Settings were measured on receipts: fast model, page segmentation mode 6 (one block), plain gray, no scaling; every
-preprocessing tried cost accuracy on clean scans.
+preprocessing tried cost accuracy on clean scans. Tilted pages are turned level first: it follows no slanted rows.
 """
 
 from __future__ import annotations
@@ -88,7 +88,11 @@ class TesseractEngine:
         """Runs of words, split where the gap is wide; see `Engine.recognise`."""
         if self._api is None:
             raise RuntimeError("the engine is closed")
-        pixels = _gray(image.pixels)
+        from headrace.ocr.level import Levelled, tilt_of
+
+        gray = _gray(image.pixels)
+        level = Levelled(gray, tilt_of(gray))
+        pixels = level.pixels
         height, width = pixels.shape
         try:
             self._api.SetImageBytes(pixels.tobytes(), width, height, 1, width)
@@ -100,7 +104,7 @@ class TesseractEngine:
             ) from error
         finally:
             self._api.Clear()  # pages must not pile up in native memory, nor influence each other
-        return tuple(_runs(table, width, height))
+        return tuple(level.on_page(box) for box in _runs(table, width, height))
 
     def close(self) -> None:
         """Frees the model."""
