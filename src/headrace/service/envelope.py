@@ -20,6 +20,7 @@ from headrace.service.limits import Body, ClientGone
 from headrace.service.problems import MEDIA_TYPE, Problem, problem_of, refused
 from headrace.service.request_headers import request_id, trace_of
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `json.dumps` makes one for each call
 _IDS = random.Random()
 _LOG = logging.getLogger("headrace.service")
 _LINGER_BYTES, _LINGER_S = 1 << 22, 2.0
@@ -139,4 +140,4 @@ async def send_problem(
 
 def json_bytes(value: Any) -> bytes:
     """Compact JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    return _JSON.encode(value).encode("utf-8", "backslashreplace")
