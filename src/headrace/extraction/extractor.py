@@ -39,8 +39,8 @@ from headrace.extraction.line_items import find_items
 from headrace.extraction.origin import countries, language
 from headrace.extraction.payments import find_payments
 from headrace.extraction.rows import Row, rows_of
-from headrace.extraction.spelling import put_right, reads_local
 from headrace.extraction.sheets import one_receipt, without_overlap
+from headrace.extraction.spelling import put_right, reads_local
 from headrace.extraction.taxes import Taxes, find_taxes
 from headrace.extraction.totals import Totals, find_totals
 from headrace.extraction.vocabulary import Kind

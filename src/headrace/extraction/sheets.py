@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from headrace.documents.receipt import Check
 from headrace.extraction.figures import Figure
@@ -59,7 +60,7 @@ def one_receipt(rows: Sequence[Row], figures: Sequence[Figure]) -> list[Check]:
         told = ", ".join(f"{page} ({number})" for page, number in list(numbers.items())[:8])
         message = f"pages with a total and a number of their own: {told}; perhaps several receipts"
     written_out = [f for f in clear if len(f.amount.number.groups) > 1]  # "TOTAL 2 3.00" counts the items
-    for first, second in zip(written_out, written_out[1:], strict=False):
+    for first, second in pairwise(written_out):
         if first.row.index == second.row.index and first.kind == second.kind and first.label_text == second.label_text:
             message = message or f"two totals side by side ({first.value:f} and {second.value:f}): perhaps two receipts"
     return [Check(id="one-receipt", severity="error", passed=False, message=message)] if message else []
