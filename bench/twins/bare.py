@@ -26,4 +26,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     options = parser.parse_args()
-    uvicorn.run(app, port=options.port, log_level="warning", access_log=False, lifespan="off")
+    uvicorn.run(
+        app,
+        port=options.port,
+        http="httptools",
+        loop="uvloop",  # as headrace has it
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+    )

@@ -116,3 +116,12 @@ def test_an_unknown_batch_is_an_error_and_an_empty_workspace_has_none(fill: Fill
         gather(store, 99)
     with SqliteStore.open(tmp_path / "empty") as store:
         assert latest_batch(store) is None
+
+
+def test_what_is_worth_a_look_is_told_for_the_batch_against_the_whole_book(fill: Fill) -> None:
+    usual = [Made(f"{n}.jpg", total=f"20.{n}1", date=f"2026-03-0{n}", data=bytes([n])) for n in range(2, 7)]
+    found = look(fill, [*usual, Made("odd.jpg", total="100.00", date="2026-03-06", data=b"odd")])
+    assert [(a.sequence, a.kind) for a in found.anomalies] == [(6, "round-sum"), (6, "same-day")]
+    assert found.anomaly_counts == {"round-sum": 1, "same-day": 1}
+    assert found.verdicts == {Verdict.ACCEPTED: 6}
+    assert found.first_digits.conforms is None

@@ -34,7 +34,12 @@ def tesseract_engine() -> Iterator[Engine]:
     yield from _loaded("tesseract")
 
 
-@pytest.fixture(scope="session", params=["rapidocr", "tesseract", "null"])
+@pytest.fixture(scope="session")
+def plain_rapidocr_engine() -> Iterator[Engine]:
+    yield from _loaded("rapidocr-plain")
+
+
+@pytest.fixture(scope="session", params=["rapidocr", "plain_rapidocr", "tesseract", "null"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn."""
     if request.param == "null":

@@ -110,6 +110,10 @@ def test_a_thorough_look_finds_print_that_a_usual_one_is_too_coarse_for(rapidocr
     assert len(thorough & wanted) > len(usual & wanted)
 
 
+def test_plain_rapidocr_reads_a_receipt(plain_rapidocr_engine: Engine) -> None:
+    assert lines_of(plain_rapidocr_engine, np.asarray(draw_receipt())) == list(LINES)
+
+
 def test_the_null_engine_reads_nothing_and_loads_no_library() -> None:
     import subprocess
     import sys

@@ -83,6 +83,8 @@ def test_a_full_service_is_429_with_retry_after_and_questions_are_still_answered
         told = problem(answer, 429, "queue-full")
         assert 1 <= int(answer.headers["retry-after"]) <= 120
         assert told["retry_after_seconds"] == int(answer.headers["retry-after"])
+        assert f"{len(taken)} of {ROOM} documents are accepted" in told["detail"], "what is full"
+        assert "send it again after" in told["detail"], "what to do"
         batch = client.post("/v1/batches", content=b"x", headers={"Content-Type": "application/x-tar"})
         problem(batch, 429, "queue-full")
         assert client.get("/livez").status_code == 200
@@ -104,7 +106,9 @@ def test_batches_are_shed_before_interactive_documents():
         taken = service.look(nearly_full)
         for class_ in ("batch", "background"):
             answer = client.post(f"/v1/documents?class={class_}", content=fresh())
-            problem(answer, 429, "class-shed")
+            detail = problem(answer, 429, "class-shed")["detail"]
+            assert f"{len(taken)} of {ROOM} documents are accepted" in detail, "what is full"
+            assert f"only classes above {class_} are taken" in detail
             assert int(answer.headers["retry-after"]) >= 1
         batch = client.post("/v1/batches", content=b"x", headers={"Content-Type": "application/x-tar"})
         problem(batch, 429, "class-shed")

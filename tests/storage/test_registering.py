@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -189,6 +190,27 @@ def test_a_batch_is_finished_only_when_nothing_is_in_flight(store: Store) -> Non
     finished = store.batch(batch.batch_id)
     assert (finished.state, finished.finished_at is not None) == ("finished", True)
     assert [b.key for b in store.batches(unfinished=True)] == ["other"]
+
+
+def test_few_of_many_batches_are_found_by_key_and_by_age(store: Store) -> None:
+    for key in ("a", "replay:1", "b", "replay:2", "a"):
+        batch = filled(store, numbered(1), key=key)
+        store.finish_listing(batch.batch_id)
+    commit_next(store, store.batch(2))
+    store.finish_batch(2)
+    assert store.batch_count() == 5
+
+    def found(**asked: Any) -> list[int]:
+        return [batch.batch_id for batch in store.batches(**asked)]
+
+    assert found() == [1, 2, 3, 4, 5]
+    assert found(latest=2) == [4, 5]
+    assert found(latest=9) == [1, 2, 3, 4, 5]
+    assert found(key="a") == [1, 5]
+    assert found(key="a", latest=1) == [5]
+    assert found(key_starts="replay:") == [2, 4]
+    assert found(key_starts="replay:", unfinished=True) == [4]
+    assert found(key="replay") == found(key_starts="c") == found(latest=0) == []
 
 
 def test_an_unknown_batch_is_named(store: Store) -> None:

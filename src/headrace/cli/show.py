@@ -103,6 +103,8 @@ def as_data(found: DocumentRecord) -> dict[str, Any]:
 
 def render(console: Console, found: DocumentRecord) -> None:
     """Prints what a person wants to know, and nothing that a document could use to move the cursor."""
+    from headrace.ledger.anomalies import alone
+
     entry, document = found.entry, found.document
     rows: list[tuple[str, str]] = [
         ("Document", f"{document.document_id}, {document.position} of batch {document.batch_id}"),
@@ -132,6 +134,8 @@ def render(console: Console, found: DocumentRecord) -> None:
     if found.telemetry:
         pages = found.telemetry.pages
         rows.append(("Took", f"{found.telemetry.elapsed_s:.2f} s for {pages} {'page' if pages == 1 else 'pages'}"))
+    if entry and entry.receipt:
+        rows += [("Noticed", found.reason) for found in alone(entry.sequence, entry.receipt)]
     if entry:
         rows.append(("Voucher", f"{entry.voucher}, {entry.kind}"))
         rows.append(("SHA-256", entry.sha256 or "not read"))

@@ -28,9 +28,9 @@ def status(
 ) -> None:
     """How far the batches of a workspace are, whether they add up, and what waits. A run may go on meanwhile."""
     with open_to_read(workspace) as store:
-        batches = store.batches()
-        left_out = 0 if every else max(0, len(batches) - _LATEST)
-        shown = [(batch, store.accounts(batch.batch_id)) for batch in batches[left_out:]]
+        batches = store.batches(latest=None if every else _LATEST)
+        left_out = 0 if every else store.batch_count() - len(batches)
+        shown = [(batch, store.accounts(batch.batch_id)) for batch in batches]
         books, dead = store.books(), store.dead_count()
     if as_json:
         write_json(

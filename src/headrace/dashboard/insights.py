@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from headrace.documents.entry import Entry, Head
 from headrace.documents.status import EntryKind, Verdict
+from headrace.ledger.anomalies import Anomaly, FirstDigits, Watch
 from headrace.ledger.chain import Verification, verify
 from headrace.storage.store import Accounts, Batch, ReadStore, Sample
 
 PAGE: Final = 256
+_BATCHES_NAMED = 100
 MERCHANTS_LIMIT: Final = 5_000
 """Merchants counted by name per batch; names that come after so many others are summed up as `OTHERS`."""
 MONTHS_LIMIT: Final = 600
 """Months counted (currency and month); a batch of misread dates must not fill the memory either."""
 CODES_LIMIT: Final = 100
+ANOMALIES_LIMIT: Final = 200
 OTHERS: Final = "(others)"
 
 
@@ -75,7 +78,8 @@ class Insights:
 
     Attributes:
         batch, accounts: as the store keeps them.
-        batch_ids: all batches of the workspace, the oldest first.
+        batch_ids: the latest batches of the workspace, the oldest of them first.
+        batch_count: how many batches it has.
         dead_letters: how many wait in the workspace, of any batch.
         engine: what read the documents; "" when the batch does not say.
         chain: the check of the whole book, up to the head it had when this was gathered.
@@ -87,11 +91,16 @@ class Insights:
         slowest: the slowest first.
         samples: the time series, oldest first.
         ceilings: what the bounds were.
+        anomalies: the first `ANOMALIES_LIMIT` things worth a look in this batch, in its order, seen against the whole
+            book before them.
+        anomaly_counts: all of them, by kind.
+        first_digits: Benford's law on the totals of the whole book.
     """
 
     batch: Batch
     accounts: Accounts
     batch_ids: tuple[int, ...]
+    batch_count: int
     dead_letters: int
     engine: str
     chain: Verification
@@ -106,6 +115,9 @@ class Insights:
     slowest: tuple[Slow, ...]
     samples: tuple[Sample, ...]
     ceilings: Ceilings
+    anomalies: tuple[Anomaly, ...]
+    anomaly_counts: Mapping[str, int]
+    first_digits: FirstDigits
 
     @property
     def peak_rss_bytes(self) -> int:
@@ -120,7 +132,7 @@ class Insights:
 
 def latest_batch(store: ReadStore) -> Batch | None:
     """The batch that was opened last; None in a workspace without any."""
-    batches = store.batches()
+    batches = store.batches(latest=1)
     return batches[-1] if batches else None
 
 
@@ -150,13 +162,16 @@ def gather(store: ReadStore, batch_id: int) -> Insights:
     for entry in entries_of(store, batch_id):
         count.add(entry)
     engine, ceilings = _settings(batch.settings_json)
+    head, watched = _head(store, batch.book), _Watched(batch_id)
+    chain = verify(watched.passing(_book(store, head)), head)
     return Insights(
         batch=batch,
         accounts=store.accounts(batch_id),
-        batch_ids=tuple(other.batch_id for other in store.batches()),
+        batch_ids=tuple(other.batch_id for other in store.batches(latest=_BATCHES_NAMED)),
+        batch_count=store.batch_count(),
         dead_letters=store.dead_count(),
         engine=engine,
-        chain=verify_book(store, batch.book),
+        chain=chain,
         in_order=count.in_order,
         first_voucher=count.first,
         last_voucher=count.last,
@@ -172,7 +187,30 @@ def gather(store: ReadStore, batch_id: int) -> Insights:
         ),
         samples=tuple(store.samples(batch_id)),
         ceilings=ceilings,
+        anomalies=tuple(watched.found),
+        anomaly_counts=watched.counts,
+        first_digits=watched.watch.first_digits(),
     )
+
+
+class _Watched:
+    """Looks for anomalies in the entries of a book as they pass, and keeps those of one batch."""
+
+    def __init__(self, batch_id: int) -> None:
+        self.watch = Watch()
+        self.found: list[Anomaly] = []
+        self.counts: Counter[str] = Counter()
+        self._batch_id = batch_id
+
+    def passing(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The same entries."""
+        for entry in entries:
+            if entry.kind is EntryKind.RECEIPT and entry.receipt is not None:
+                seen = self.watch.see(entry.sequence, entry.receipt)
+                if entry.batch_id == self._batch_id:
+                    self.counts.update(anomaly.kind for anomaly in seen)
+                    self.found += seen[: ANOMALIES_LIMIT - len(self.found)]
+            yield entry
 
 
 class _Counting:

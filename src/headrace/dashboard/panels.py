@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from headrace.dashboard.charts import Share, columns, legend, line_chart, ring
 from headrace.dashboard.insights import Insights, Spend
 from headrace.dashboard.markup import Html, join, tag
+from headrace.documents.entry import format_voucher
 from headrace.documents.status import EntryKind, Verdict
 from headrace.flow.sizing import GIB, MIB, readable_bytes
 
 _CURRENCIES_SHOWN, _MONTHS_SHOWN, _ROWS_SHOWN = 12, 12, 8
 _BATCHES_SHOWN = 6
+_RARITY = ("far-from-usual", "same-day", "round-sum", "weekend")  # what is seldom comes first
 
 _WAVES = Html(
     '<svg viewBox="0 0 26 26" aria-hidden="true"><path d="M2 8c4-5 7-5 11 0s7 5 11 0M2 14c4-5 7-5 11 0s7 5 11 0'
@@ -58,6 +60,7 @@ def panels(insights: Insights, comparison: Sequence[Sequence[str]]) -> Html:
                 _failures(insights),
                 _slowest(insights),
                 _merchants(insights.spend),
+                _anomalies(insights),
                 _score(comparison),
                 class_="panels",
             ),
@@ -99,7 +102,8 @@ def _surroundings(insights: Insights) -> str:
     others = [other for other in reversed(ids) if other != this]
     if others:
         named = ", ".join(str(other) for other in others[:_BATCHES_SHOWN])
-        more = f" and {len(others) - _BATCHES_SHOWN:,} earlier" if len(others) > _BATCHES_SHOWN else ""
+        left_out = insights.batch_count - 1 - len(others[:_BATCHES_SHOWN])
+        more = f" and {left_out:,} earlier" if left_out > 0 else ""
         told.append(f"other batches: {named}{more} (headrace report --batch {others[0]})")
     return "; ".join(part for part in told if part)
 
@@ -292,6 +296,29 @@ def _merchants(spend: Mapping[str, Spend]) -> Html:
     ]
     rows.sort(key=lambda row: (-row[1], row[0]))
     return _panel("Merchants seen most", _bars(rows[:_ROWS_SHOWN]) if rows else tag("p", "None read.", class_="quiet"))
+
+
+def _anomalies(insights: Insights) -> Html | None:
+    """What an auditor may look at, each with its reason; nothing of it changed a verdict."""
+    digits = insights.first_digits
+    if not insights.anomalies and digits.conforms is None:
+        return None
+    rows = [
+        tag("li", tag("code", format_voucher(insights.batch.book, found.sequence)), f" {found.reason}")
+        for found in sorted(insights.anomalies, key=lambda a: (_RARITY.index(a.kind), a.sequence))[: 2 * _ROWS_SHOWN]
+    ]
+    told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(insights.anomaly_counts.items()))
+    benford = None
+    if digits.conforms is not None:
+        word = "follow" if digits.conforms else "do not follow"
+        benford = f"First digits of {digits.count:,} totals of the book {word} Benford's law"
+        benford += f" (deviation {digits.deviation:.4f})."
+    return _panel(
+        "Worth a look",
+        tag("p", f"{told}. For information: no verdict depends on it.", class_="quiet") if told else None,
+        tag("ul", join(rows), class_="checks") if rows else None,
+        tag("p", benford, class_="quiet") if benford else None,
+    )
 
 
 def _score(rows: Sequence[Sequence[str]]) -> Html | None:

@@ -231,6 +231,11 @@ class Permits:
             await self._idle.wait(None, deadline_s)
 
     @property
+    def limit(self) -> int:
+        """How many may be out."""
+        return self._limit
+
+    @property
     def held(self) -> int:
         """How many items are in flight."""
         return self._held

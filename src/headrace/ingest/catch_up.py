@@ -48,8 +48,7 @@ def stands_at(output: JsonLines, key: str, store: Store) -> Stand:
 
 def _begins_a_line(store: Store, key: str, torn: bytes) -> bool:
     """Whether these bytes are how the first line of these sources' output begins, torn by a crash."""
-    of_key = (batch for batch in store.batches() if batch.key == key)
-    firsts = (store.entries(batch_id=batch.batch_id, limit=1) for batch in of_key)
+    firsts = (store.entries(batch_id=batch.batch_id, limit=1) for batch in store.batches(key=key))
     return any(first[0].json_line().startswith(torn) for first in firsts if first)
 
 
@@ -68,7 +67,7 @@ def _behind(batch: Batch, stand: Stand, store: Store) -> list[tuple[int, int]]:
     # A list on standard input is another list each time, though it has the same name.
     alone = batch.key.startswith(REPLAY_KEY) or "stdin" in json.loads(batch.settings_json).get("sources", ())
     keys = {stand.key} - {""} if alone else {stand.key, batch.key}
-    of_output = (b.batch_id for b in store.batches() if b.key in keys or b.batch_id == batch.batch_id)
+    of_output = {batch.batch_id} | {its.batch_id for key in keys for its in store.batches(key=key)}
     heads = ((store.entries(batch_id=i, after_sequence=stand.sequence, limit=1), i) for i in of_output)
     return sorted((first[0].sequence, batch_id) for first, batch_id in heads if first)
 

@@ -36,6 +36,7 @@ ENGINE_COSTS = MappingProxyType(
         cost.engine: cost
         for cost in (
             EngineCost("rapidocr", 270 * MB, 400 * MB, 4, 0.9),
+            EngineCost("rapidocr-plain", 300 * MB, 1200 * MB, 4, 2.0),
             EngineCost("tesseract", 100 * MB, 300 * MB, 4, 0.3),
             EngineCost("null", 40 * MB, 60 * MB, 0, 0.0005),
         )

@@ -54,8 +54,8 @@ READING, BOUNDS, TIMES, LEDGER = "Reading", "Bounds", "Time limits", "Ledger and
 
 _ALL = (
     # What is read, and how much of it.
-    Option("engine", Kind.NAME, "rapidocr", "", "The engine that reads the text: rapidocr, tesseract or null.",
-           "--engine", READING),
+    Option("engine", Kind.NAME, "rapidocr", "",
+           "The engine that reads the text: rapidocr, rapidocr-plain, tesseract or null.", "--engine", READING),
     Option("merchants", Kind.FILE, None, "",
            "Confirmed merchants as JSON lines, or an earlier output: a name or address that is nearly one becomes it.",
            "--merchants", READING),

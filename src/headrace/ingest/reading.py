@@ -21,7 +21,7 @@ from headrace.documents.document import Document
 from headrace.documents.errors import DocumentError, DocumentFailure, ExtractionIncomplete, PayloadTooLarge
 from headrace.documents.status import DocumentState
 from headrace.execution.progress import report_progress
-from headrace.ingest.second_look import doubts, settled
+from headrace.ingest.second_look import better, doubts, settled
 
 if TYPE_CHECKING:
     from headrace.documents.receipt import ReceiptFields
@@ -128,7 +128,7 @@ def read_fields(
         ExtractionIncomplete: a rule failed on its text.
         MemoryError: it does not fit into what this process may have.
     """
-    from headrace.ocr.cascade import second_looks
+    from headrace.ocr.cascade import legibility, second_looks
     from headrace.ocr.read import read_document
 
     began = time.monotonic()
@@ -147,14 +147,10 @@ def read_fields(
     except DocumentError:
         return first, fields  # the first look was good enough to be a result
     first.durations_ms.update(second.durations_ms)
-    return (second, fields_again) if _better(second, fields_again, first, fields) else (first, fields)
-
-
-def _better(second: DocumentText, fields_again: ReceiptFields, first: DocumentText, fields: ReceiptFields) -> bool:
-    from headrace.ocr.cascade import legibility
-
-    before, after = settled(fields), settled(fields_again)
-    return after > before or (after == before and legibility(second.pages) > legibility(first.pages))
+    text_before, text_after = legibility(first.pages), legibility(second.pages)
+    poor = all(view.trouble for view in again.values())
+    kept = better(settled(fields), settled(fields_again), text_before, text_after, poor=poor)
+    return (second, fields_again) if kept else (first, fields)
 
 
 def _extract(text: DocumentText, today: dt.date, directory: Directory | None) -> ReceiptFields:

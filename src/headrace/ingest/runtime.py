@@ -248,7 +248,7 @@ def open_batch(run: Run, output: JsonLines, store: Store) -> tuple[Batch, bool, 
 
 def replays(store: Store) -> list[Batch]:
     """The batches of replayed dead letters that wait or were interrupted, oldest first."""
-    return [batch for batch in store.batches(unfinished=True) if batch.key.startswith(REPLAY_KEY)]
+    return store.batches(unfinished=True, key_starts=REPLAY_KEY)
 
 
 def batch_key(book: str, sources: Sequence[Source]) -> str:

@@ -17,7 +17,7 @@ def summarise(job: Job, done_before: int, store: Store) -> RunSummary:
     """The end of a run in numbers. Marks the batch finished when nothing is left of it; one without documents goes."""
     accounts, monitor = store.accounts(job.batch.batch_id), job.monitor
     if accounts.in_flight == 0 and store.batch(job.batch.batch_id).listed:
-        newest = store.batches()[-1].batch_id == job.batch.batch_id
+        newest = store.batches(latest=1)[-1].batch_id == job.batch.batch_id
         (store.drop_batch if newest and not accounts.accepted else store.finish_batch)(job.batch.batch_id)
     first = store.entries(batch_id=job.batch.batch_id, limit=1)
     head = store.head(job.batch.book)
@@ -73,9 +73,7 @@ def last_sequence(first: Entry, head: int, store: Store) -> int:
 
 def _waiting_dead_letters(batch: Batch, store: Store) -> int:
     """How many documents of earlier batches with this key failed, and were not run again."""
-    earlier = {
-        other.batch_id for other in store.batches() if other.key == batch.key and other.batch_id < batch.batch_id
-    }
+    earlier = {other.batch_id for other in store.batches(key=batch.key) if other.batch_id < batch.batch_id}
     count = after = 0
     while page := store.dead_letters(after_number=after, limit=_PAGE):
         count += sum(letter.document.batch_id in earlier for letter in page)

@@ -8,7 +8,6 @@ bar have nearly the same text.
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -16,6 +15,7 @@ from typing import Any
 
 from headrace.documents.entry import FirstSeen
 from headrace.documents.receipt import Check
+from headrace.ledger.reading import field_value, letters
 
 
 def exact_duplicate(first: FirstSeen, sha256: str, size_bytes: int) -> dict[str, Any]:
@@ -54,20 +54,20 @@ def likeness(receipt: Mapping[str, Any]) -> Likeness | None:
     Merchant, total and date are always needed; beside them the receipt number, or where none is printed the time: two
     coffees on one day differ in one of them. Without both, nothing tells a copy from a second purchase.
     """
-    merchant = _value(receipt.get("merchant"), "name")
+    merchant = field_value(receipt.get("merchant"), "name")
     total, date = (
-        _value(receipt, "payable_amount") or _value(receipt, "tax_inclusive_amount"),
-        _value(receipt, "issue_date"),
+        field_value(receipt, "payable_amount") or field_value(receipt, "tax_inclusive_amount"),
+        field_value(receipt, "issue_date"),
     )
-    number, time = _value(receipt, "receipt_number"), _value(receipt, "issue_time")
-    if not (merchant and total and date and (number or time)) or not (name := _letters(merchant)):
+    number, time = field_value(receipt, "receipt_number"), field_value(receipt, "issue_time")
+    if not (merchant and total and date and (number or time)) or not (name := letters(merchant)):
         return None
     try:
         amount = format(Decimal(total).normalize(), "f")
     except InvalidOperation:
         return None
-    currency = _value(receipt, "currency") or ""
-    which = f"number {_letters(number)}" if number else f"time {str(time)[:5]}"
+    currency = field_value(receipt, "currency") or ""
+    which = f"number {letters(number)}" if number else f"time {str(time)[:5]}"
     digest = hashlib.sha256("\n".join(("likeness", name, amount, currency, date, which)).encode()).hexdigest()
     told = f"the same receipt number {number}" if number else f"the same time {str(time)[:5]}"
     total_told = f"the same total {total} {currency}".rstrip()
@@ -95,13 +95,3 @@ def same_purchase_check(first: FirstSeen, evidence: tuple[str, ...]) -> dict[str
         fields=("merchant.name", "receipt_number", "payable_amount", "issue_date"),
         message=f"it may be another picture of {first.uri} (entry {first.sequence}): {', '.join(evidence)}",
     ).model_dump(mode="json")
-
-
-def _value(of: Any, name: str) -> str | None:
-    found = of.get(name) if isinstance(of, Mapping) else None
-    value = found.get("value") if isinstance(found, Mapping) else None
-    return str(value) if value not in (None, "") else None
-
-
-def _letters(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKC", text).casefold() if c.isalnum())

@@ -59,7 +59,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """The name it is chosen by: `rapidocr`, `tesseract`, `null`."""
+        """The name it is chosen by: `rapidocr`, `rapidocr-plain`, `tesseract`, `null`."""
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The default engine: the PP-OCRv6 small models of the `rapidocr` wheel, run lean on onnxruntime.
 
-Only the wheel's models are used, not its pipeline: with detection at 1,280 px, no text-line classifier and batches of
-equal width, a receipt costs about half the CPU and half the memory of the wheel's defaults, at the same accuracy.
+Only the wheel's models are used, not its pipeline: detection at 1,280 px in strips, no text-line classifier, Latin
+characters unless the page is in another script, batches of equal width. `bench/accuracy.py` shows what that saves.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from headrace.documents.errors import EngineError
 from headrace.documents.text import Box
 from headrace.ocr.engine import Effort, PageImage, Pixels
 from headrace.ocr.errors import MissingDependency
+from headrace.ocr.scripts import Scripts
 
 if TYPE_CHECKING:
     from headrace.ocr.text_detector import TextDetector
@@ -69,16 +70,20 @@ class RapidOcrEngine:
     models = (DETECTION_MODEL, RECOGNITION_MODEL)
     needs_pages = True
 
-    def __init__(self, *, detector_side_px: int = 1280, min_confidence: float = 0.5) -> None:
+    def __init__(
+        self, *, detector_side_px: int = 1280, min_confidence: float = 0.5, scripts: Scripts = Scripts.AUTO
+    ) -> None:
         detection, recognition = find_models()
         import cv2
 
+        from headrace.ocr.recognition_model import open_model
         from headrace.ocr.text_detector import TextDetector
         from headrace.ocr.text_recogniser import TextRecogniser
 
         cv2.setNumThreads(1)  # the workers are the parallelism
-        detector = TextDetector(_session(detection))
-        recogniser = TextRecogniser(_session(recognition))
+        detector = TextDetector(_session(str(detection)))
+        model = open_model(recognition)
+        recogniser = TextRecogniser(_session(model.network), model, scripts)
         _rehearse(detector, recogniser)
         self._detector: TextDetector | None = detector
         self._recogniser: TextRecogniser | None = recogniser
@@ -101,7 +106,7 @@ class RapidOcrEngine:
             ) from error
         height, width = pixels.shape[:2]
         return tuple(
-            Box(text.strip(), _polygon(corners, width, height), confidence)
+            Box(text.strip(), polygon(corners, width, height), confidence)
             for corners, (text, confidence) in zip(lines, texts, strict=True)
             if text.strip() and confidence >= self._min_confidence
         )
@@ -141,11 +146,12 @@ def _prepared(pixels: Pixels) -> Pixels:
     return np.repeat(pixels[:, :, np.newaxis], 3, axis=2) if pixels.ndim == 2 else pixels
 
 
-def _polygon(corners: Any, width: int, height: int) -> Any:
+def polygon(corners: Any, width: int, height: int) -> Any:
+    """Four corners in pixels as 0..1 of the page."""
     return tuple((min(1.0, max(0.0, float(x) / width)), min(1.0, max(0.0, float(y) / height))) for x, y in corners)
 
 
-def _session(model: Path) -> Any:
+def _session(model: str | bytes) -> Any:
     import onnxruntime
 
     _share_arena()
@@ -155,7 +161,7 @@ def _session(model: Path) -> Any:
     options.log_severity_level = 3
     options.add_session_config_entry("session.use_env_allocators", "1")
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 @functools.cache

@@ -19,8 +19,9 @@ from headrace.ocr.engine import Pixels
 
 FAINT_CONTRAST = 0.25
 """Print that keeps less of the light than this back: clean scans have 0.46 and more, 8 % contrast has 0.1 at most."""
-UNEVEN_LIGHT = 0.4
-"""Paper that is this much darker in one place than in another."""
+UNEVEN_LIGHT, SURE_LETTERS = 0.4, 0.95
+"""Paper that is this much darker in one place than in another, with letters of which the engine is less sure than that:
+in shadows down to a quarter of the light it read sharp print as well as in full light."""
 
 _TILE_PX = 8
 _PAPER_TILES = 9  # larger than a letter, smaller than the edge of a shadow
@@ -39,17 +40,19 @@ class Paper:
     Attributes:
         contrast: how much darker print is than the paper around it, 0..1, of half of the boxes.
         evenness: the darkest paper over the lightest, 0..1.
+        trust: the engine's mean trust in a letter, 0..1.
     """
 
     contrast: float
     evenness: float
+    trust: float
 
     @property
     def trouble(self) -> str:
         """What is wrong with it, in words; empty when nothing is."""
         if self.contrast < FAINT_CONTRAST:
             return "faint print"
-        return "uneven light" if self.evenness < UNEVEN_LIGHT else ""
+        return "uneven light" if self.evenness < UNEVEN_LIGHT and self.trust < SURE_LETTERS else ""
 
 
 def judge(pixels: Pixels, boxes: Sequence[Box]) -> Paper | None:
@@ -70,7 +73,9 @@ def judge(pixels: Pixels, boxes: Sequence[Box]) -> Paper | None:
     if not shades:
         return None
     dark, light = np.percentile(shades, (10, 90))
-    return Paper(median(depths), float(dark) / max(1.0, float(light)))
+    letters = sum(len(box.text) for box in boxes)
+    trust = sum(box.confidence * len(box.text) for box in boxes) / max(1, letters)
+    return Paper(median(depths), float(dark) / max(1.0, float(light)), trust)
 
 
 def flatten(pixels: Pixels) -> Pixels:

@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from headrace.ocr.engine import PageImage, Pixels
+from headrace.ocr.restore import flatten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,8 @@ _SURE_UPRIGHT = 0.7
 _SURE_TURN = 0.6
 _BETTER = 1.5  # read the right way up, ten scans had 2.7 times the letters of any other way at least
 _LEAST_LETTERS = 4.0
-_CLEAR, _CLEAR_LETTERS = 0.87, 20
+_CLEAR, _CLEAR_LETTERS = 0.87, 15
+_TRUSTED = 0.8  # what is read of a page that is turned must look like text: on its head, most scans have 0.7 or less
 """Mean trust in the letters of a page that reads well: 0.91 and more the right way up, 0.83 and less in any other."""
 _SIDE_PX, _CONTEXT = 224, 256 / 224  # the network was trained on the middle of pages whose short side was 256
 _SHOWN_LENGTH = 1.2  # of the short side: what is read of a long page to decide
@@ -62,32 +64,35 @@ def find_turn(image: PageImage, engine: Engine) -> int:
     rivals = sorted((1, 2, 3), key=lambda quarters: -likely[quarters])
     if likely[rivals[0]] >= _SURE_TURN:
         del rivals[1:]
-    shown = replace(image, pixels=_excerpt(image.pixels))
-    legible, clear = _legible(shown, engine)
-    if clear:
+    shown = replace(image, pixels=flatten(_excerpt(image.pixels)))
+    legible, trust = _legible(shown, engine)
+    if legible >= _CLEAR_LETTERS and trust >= _CLEAR:
         return 0
     best, most = 0, max(_LEAST_LETTERS, _BETTER * legible)
     for quarters in rivals:
         degrees = (360 - 90 * quarters) % 360
-        legible, _ = _legible(turned(shown, degrees), engine)
-        if legible > most:
+        legible, trust = _legible(turned(shown, degrees), engine)
+        if legible > most and trust >= _TRUSTED:
             best, most = degrees, legible
     return best
 
 
-def _legible(image: PageImage, engine: Engine) -> tuple[float, bool]:
-    """How many letters and digits read along the rows, each weighted by the trust in it, and whether it reads well."""
+def _legible(image: PageImage, engine: Engine) -> tuple[float, float]:
+    """How many letters and digits read along the rows, each weighted by the trust in it; the mean trust in all letters.
+
+    Engines turn a column of letters by themselves: text that runs upwards is a sign against this orientation, so its
+    letters count as not trusted.
+    """
     height, width = image.pixels.shape[:2]
     legible = trusted = 0.0
     letters = 0
     for box in engine.recognise(image):
         count = sum(c.isalnum() for c in box.text)
         letters += count
-        # Engines turn a column of letters by themselves: text that runs upwards is a sign against this orientation.
         if (box.right - box.left) * width >= 0.8 * (box.bottom - box.top) * height:
             legible += box.confidence**2 * count
             trusted += box.confidence * count
-    return legible, letters >= _CLEAR_LETTERS and trusted >= _CLEAR * letters
+    return legible, trusted / max(1, letters)
 
 
 def _excerpt(pixels: Pixels) -> Pixels:

@@ -22,7 +22,7 @@ from headrace.service.edge import Edge
 from headrace.service.envelope import Envelope
 from headrace.service.openapi import describe
 from headrace.service.problems import Problem
-from headrace.service.routes import batches, documents, events, ledger, pages, system, webhooks
+from headrace.service.routes import batches, browser, documents, events, ledger, pages, system, webhooks
 from headrace.service.routes.resumable import PATH, ResumableRoutes
 from headrace.service.routes.uploads import Uploads
 
@@ -73,6 +73,7 @@ def create_app(edge: Edge) -> Front:
     app.router.routes.insert(3, Route(PATH + "/{upload_id}", resumable, include_in_schema=False))
     for part in (documents, pages, batches, ledger, events, webhooks, system):
         app.include_router(part.router(edge))
+    app.include_router(browser.router())
     app.add_exception_handler(HTTPException, _outward)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_middleware(Envelope, edge=edge)

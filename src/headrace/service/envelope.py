@@ -14,11 +14,13 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.flow import Closed
+from headrace.service import browser
 from headrace.service.edge import EXCHANGE, Edge, Exchange
 from headrace.service.limits import Body, ClientGone
 from headrace.service.problems import MEDIA_TYPE, Problem, problem_of, refused
 from headrace.service.request_headers import request_id, trace_of
 
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `json.dumps` makes one for each call
 _IDS = random.Random()
 _LOG = logging.getLogger("headrace.service")
 _LINGER_BYTES, _LINGER_S = 1 << 22, 2.0
@@ -112,11 +114,17 @@ async def send_problem(
 ) -> None:
     """Answers with a problem. Costs no more than its JSON, as this is what overload is answered with."""
     edge.answers[problem.code] += 1
-    content = problem.body(instance=scope["path"], trace_id=trace_id)
+    accept = next((value for name, value in scope["headers"] if name == b"accept"), b"")
+    told = {"Content-Type": MEDIA_TYPE}
+    if b"text/html" in accept and browser.wants_page(accept.decode("latin-1")):
+        told = browser.headers(with_script=False)
+        content = browser.problem_page(problem, method=scope["method"], instance=scope["path"], trace_id=trace_id)
+    else:
+        content = problem.body(instance=scope["path"], trace_id=trace_id)
+    told |= {"Vary": "Accept", **(problem.headers or {})}
     headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
         (b"content-length", str(len(content)).encode()),
-        *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (problem.headers or {}).items()),
+        *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in told.items()),
     ]
     await send({"type": "http.response.start", "status": problem.status_code, "headers": headers})
     lingers = problem.status_code in (408, 413) and exchange is not None and b"expect" not in exchange.headers
@@ -132,4 +140,4 @@ async def send_problem(
 
 def json_bytes(value: Any) -> bytes:
     """Compact JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    return _JSON.encode(value).encode("utf-8", "backslashreplace")

@@ -323,7 +323,7 @@ class House:
         return {class_: ClassBounds(most, self.limits.class_delay_s[class_]) for class_ in ServiceClass}
 
     def _load(self) -> float:
-        permits = self._admission.permits.statistics()
+        permits = self._admission.permits
         return permits.held / max(1, permits.limit)
 
     def _weight_of(self, client: Hashable) -> float:

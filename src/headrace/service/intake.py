@@ -103,7 +103,22 @@ class Intake:
         )
         if isinstance(decision, Admitted):
             self._take_token(submission.client)
-        return decision
+            return decision
+        return self._in_words(decision, submission)
+
+    def _in_words(self, refusal: Refusal, submission: Submission) -> Refusal:
+        """A refusal for load, in words of what is full and what to do."""
+        if not isinstance(refusal, Full | Shed):
+            return refusal
+        now = self._admission.permits.statistics()
+        taken = f"{now.held:,} of {now.limit:,} documents are accepted and not done yet"
+        if now.limit_bytes is not None and now.held_bytes + self._size_bytes(submission) > now.limit_bytes:
+            taken = f"{now.held_bytes:,} of {now.limit_bytes:,} bytes are accepted and not done yet"
+        consequence = "no more is taken until some are done"
+        if isinstance(refusal, Shed):
+            consequence = f"only classes above {submission.service_class.name.lower()} are taken until some are done"
+        told = f"{taken}: {consequence}; send it again after the seconds in Retry-After"
+        return type(refusal)(told, retry_after_s=refusal.retry_after_s)
 
     async def admit(self, submission: Submission, deadline_s: float | None) -> Admitted | Refusal:
         """See `Reception.admit`: load makes it wait, an end does not."""

@@ -177,6 +177,7 @@ class CapacityReply(BaseModel):
     outcomes: dict[str, int]
     workers: int
     workers_busy: int
+    last_event_id: int
 
 
 class HealthReply(BaseModel):
@@ -318,8 +319,8 @@ def batch(view: BatchView) -> dict[str, Any]:
     return {name: value for name, value in reply.items() if value is not None}
 
 
-def capacity(view: CapacityView) -> dict[str, Any]:
-    """Every bound."""
+def capacity(view: CapacityView, last_event_id: int) -> dict[str, Any]:
+    """Every bound, and from where on to listen to events."""
     return {
         "bounds": {
             bound.name: {"unit": bound.unit, "used": bound.used, "limit": bound.limit, "because": bound.because}
@@ -346,6 +347,7 @@ def capacity(view: CapacityView) -> dict[str, Any]:
         "outcomes": dict(view.outcomes),
         "workers": view.workers,
         "workers_busy": view.workers_busy,
+        "last_event_id": last_event_id,
     }
 
 

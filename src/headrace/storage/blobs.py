@@ -60,8 +60,10 @@ class Blobs:
     @property
     def total_bytes(self) -> int:
         """The bytes of all blobs and of those being written; counted file by file once, then kept up to date."""
-        with self._lock:
-            return self._total()
+        if self._taken_bytes is None:
+            with self._lock:
+                return self._total()
+        return self._taken_bytes  # without the lock: others hold it while they sync, and the event loop asks
 
     def put(self, source: Readable | Path | bytes) -> tuple[str, int]:
         """Keeps the bytes of a stream, or of the file at a path (`bytes` is a path too, as the system spells it).

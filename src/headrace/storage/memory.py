@@ -241,9 +241,22 @@ class MemoryStore:
             self._dead.append(letter)
         document.entry, document.state, document.telemetry = entry, entry.state, measured
 
-    def batches(self, *, unfinished: bool = False) -> list[Batch]:
+    def batches(
+        self, *, unfinished: bool = False, key: str | None = None, key_starts: str = "", latest: int | None = None
+    ) -> list[Batch]:
         """See `ReadStore.batches`."""
-        return [of.batch for of in self._batches if not (unfinished and of.batch.state == "finished")]
+        found = [
+            of.batch
+            for of in self._batches
+            if not (unfinished and of.batch.state == "finished")
+            and key in (None, of.batch.key)
+            and of.batch.key.startswith(key_starts)
+        ]
+        return found if latest is None else found[max(0, len(found) - latest) :]
+
+    def batch_count(self) -> int:
+        """See `ReadStore.batch_count`."""
+        return len(self._batches)
 
     def batch(self, batch_id: int) -> Batch:
         """See `ReadStore.batch`."""

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from headrace.documents.status import DocumentState
 from headrace.storage import tables
 from headrace.storage.errors import StorageFull, StoreUnavailable, UnknownBatch
 
+_ROWS_AT_ONCE = 64  # of a table with 16 columns: 1024 values; SQLite takes 32766
 QUEUED = str(DocumentState.QUEUED)
 BLOB = "blob"
 
@@ -77,8 +79,25 @@ class SqlPart:
         return self._connection.exec_driver_sql(text, list(rows)).rowcount
 
     def _fast_insert(self, table: Table, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
-        """Inserts tuples of these columns."""
-        self._fast(_insert(table), rows, columns)
+        """Inserts tuples of these columns, in their order, many with one statement.
+
+        The driver gives up the interpreter for each step of a statement, and with other threads at work it waits
+        milliseconds to get it back: so one step is worth many rows.
+        """
+        text, order = _positional(_insert(table), columns, self._connection.dialect)
+        assert order == columns, "columns must be named in the order of their table"
+        head, _, row = text.partition(" VALUES ")
+        for start, size in _pieces(len(rows)):
+            values = tuple(chain.from_iterable(rows[start : start + size]))
+            self._connection.exec_driver_sql(f"{head} VALUES {', '.join([row] * size)}", values)
+
+    def _which(self, query: str, values: Sequence[Any]) -> list[Any]:
+        """The rows of `SELECT ... WHERE x IN` these values; the query ends in front of its list."""
+        found: list[Any] = []
+        for start, size in _pieces(len(values)):
+            piece = tuple(values[start : start + size])
+            found += self._connection.exec_driver_sql(f"{query} ({', '.join('?' * size)})", piece).all()
+        return found
 
     def _book_id(self, book: str) -> int | None:
         """The book's row; None when it has none yet."""
@@ -109,6 +128,16 @@ class SqlPart:
             row.size_bytes,
             row.attempts,
         )
+
+
+def _pieces(count: int) -> Iterator[tuple[int, int]]:
+    """Start and size of pieces that make up so many rows; of few sizes, so that their statements stay prepared."""
+    start, size = 0, _ROWS_AT_ONCE
+    while start < count:
+        while size > count - start:
+            size //= 2
+        yield start, size
+        start += size
 
 
 @lru_cache(maxsize=64)

@@ -133,7 +133,8 @@ class SqlAccept(SqlWebhooks):
             For each where it is, or why it has no place: `KeyUsed`, `UnknownBatch`, `BatchListed`.
         """
         with self._transaction():
-            group = _Group(self._connection.scalar(select(func.coalesce(func.max(batches.c.id), 0))) or 0, time.time())
+            last = self._connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM batches").scalar_one()
+            group = _Group(int(last), time.time())
             self._find_keys(wanted, group, group.now - key_age_s)
             self._find_contents(wanted, group)
             book_id = self._make_book(book)
@@ -215,9 +216,10 @@ class SqlAccept(SqlWebhooks):
 
     def _find_contents(self, wanted: Sequence[NewDocument], group: _Group) -> None:
         """The documents of the same bytes that may stand for those: not failed, not cancelled, and not of a batch."""
-        digests = list(
-            {bytes.fromhex(d.sha256) for d in wanted if d.same_again and d.batch_id is None and d.key is None}
-        )
+        wanted_once = {bytes.fromhex(d.sha256) for d in wanted if d.same_again and d.batch_id is None and d.key is None}
+        # Most bytes are new, and only the index is asked for those.
+        known = self._which("SELECT DISTINCT sha256 FROM submissions WHERE sha256 IN", list(wanted_once))
+        digests = [sha256 for (sha256,) in known]
         for start in range(0, len(digests), _PER_QUERY):
             statement = (
                 select(submissions, documents.c.uri, books.c.name.label("book"))
@@ -246,7 +248,7 @@ class SqlAccept(SqlWebhooks):
         now = group.now
         counters = (1, 0, 0, 0, 0, 1, 0, 0)
         singles = [
-            (w.batch_id, book_id, UPLOAD_KEY, today, settings_json, "open", True, now, *counters)
+            (w.batch_id, book_id, UPLOAD_KEY, today, settings_json, "open", 1, now, *counters)
             for document, w in new
             if document.batch_id is None
         ]

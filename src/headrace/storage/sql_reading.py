@@ -20,13 +20,24 @@ from headrace.storage.tables import batches, books, dead_letters, document_ids, 
 class SqlReading(SqlPart):
     """Answers questions; every answer is one transaction, so it is consistent in itself."""
 
-    def batches(self, *, unfinished: bool = False) -> list[Batch]:
+    def batches(
+        self, *, unfinished: bool = False, key: str | None = None, key_starts: str = "", latest: int | None = None
+    ) -> list[Batch]:
         """See `ReadStore.batches`."""
-        statement = select(batches, books.c.name.label("book")).join(books).order_by(batches.c.id)
+        statement = select(batches, books.c.name.label("book")).join(books).order_by(batches.c.id.desc())
         if unfinished:
             statement = statement.where(batches.c.state == "open")
+        if key is not None:
+            statement = statement.where(batches.c.key == key)
+        if key_starts:  # as a range, which the index of keys has
+            statement = statement.where(batches.c.key >= key_starts, batches.c.key < key_starts + chr(0x10FFFF))
         with self._transaction() as connection:
-            return [as_batch(row) for row in connection.execute(statement)]
+            return [as_batch(row) for row in connection.execute(statement.limit(latest))][::-1]
+
+    def batch_count(self) -> int:
+        """See `ReadStore.batch_count`."""
+        with self._transaction() as connection:
+            return connection.scalar(select(func.count()).select_from(batches)) or 0
 
     def batch(self, batch_id: int) -> Batch:
         """See `ReadStore.batch`."""

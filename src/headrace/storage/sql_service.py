@@ -440,7 +440,7 @@ class SqlService(SqlLedger, SqlReading, SqlAccept):
     def last_event(self) -> int:
         """The id of the newest event ever; 0 before the first."""
         with self._transaction() as connection:
-            return int(connection.scalar(select(func.max(events.c.id))) or 0)
+            return int(connection.exec_driver_sql("SELECT max(id) FROM events").scalar_one() or 0)
 
     def letters_of(self, client: str, after_number: int, limit: int) -> list[DeadLetter]:
         """The next dead letters of one client."""

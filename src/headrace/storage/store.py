@@ -319,8 +319,20 @@ class BookStore(Protocol):
 class ReadStore(Protocol):
     """For people and reports. All of these see one state between two transactions, also while a run writes."""
 
-    def batches(self, *, unfinished: bool = False) -> list[Batch]:
-        """All batches by id."""
+    def batches(
+        self, *, unfinished: bool = False, key: str | None = None, key_starts: str = "", latest: int | None = None
+    ) -> list[Batch]:
+        """Batches by id. Each document that came to a service alone is a batch: ask for no more than is needed.
+
+        Args:
+            unfinished: only those that are not finished.
+            key: only those that are called so.
+            key_starts: only those whose key starts so.
+            latest: only so many, those that were opened last.
+        """
+
+    def batch_count(self) -> int:
+        """How many batches there are."""
 
     def batch(self, batch_id: int) -> Batch:
         """One batch; raises `UnknownBatch`."""

@@ -35,7 +35,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The number of migrations; kept in the file's `user_version`, so that a current store opens without Alembic."""
 
 REVISION = f"{SCHEMA_VERSION:04d}"
@@ -74,6 +74,7 @@ batches = Table(
     Column("needs_review", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
     Index("batches_by_key", "key", "id"),
+    Index("batches_listing", "id", sqlite_where=text("listed = 0")),  # few among all those of one document
 )
 
 documents = Table(

@@ -47,7 +47,7 @@ def router(edge: Edge) -> APIRouter:
         exchange = exchange_of(request)
         exchange.principal()
         exchange.accepts("application/json")
-        reply = replies.capacity(edge.reception.capacity())
+        reply = replies.capacity(edge.reception.capacity(), edge.reception.last_event_id)
         return Response(json_bytes(reply), media_type="application/json", headers=_NO_STORE)
 
     @routes.get("/problems/{code}", responses=answers({200: None}))
