@@ -190,6 +190,22 @@ def test_pictures_are_small_upright_jpegs_with_the_boxes_of_the_fields_over_them
     assert boxes[0]["points"] == "0.1000,0.1000 0.5000,0.1000 0.5000,0.2000 0.1000,0.2000"
 
 
+def test_a_page_that_was_turned_to_be_read_is_shown_as_it_was_read(fill: Fill, tmp_path: Path) -> None:
+    """The boxes are those of the upright page, and no EXIF says how it lies: the receipt does."""
+    lying = Image.new("L", (900, 600), 255)
+    lying.paste(0, (0, 0, 900, 100))
+    data = BytesIO()
+    lying.save(data, "PNG")
+    turned = {"page_readings": [{"page": 1, "rotation_applied": 90}]}
+    _, page = report(fill([Made("lying.png", data=data.getvalue(), extra={"processing": turned})]), tmp_path)
+    (image,) = page.having("img")
+    jpeg = base64.b64decode((image["src"] or "").removeprefix("data:image/jpeg;base64,"))
+    with Image.open(BytesIO(jpeg)) as small:
+        assert small.size == (320, 480)
+        assert small.getpixel((310, 240)) < 50, "what was at the top is at the right"
+        assert small.getpixel((10, 240)) > 200
+
+
 def test_a_very_tall_page_shows_its_upper_part_and_says_so(fill: Fill, tmp_path: Path) -> None:
     data = picture(tmp_path / "tall.jpg", size=(400, 3200))
     _, page = report(fill([Made("tall.jpg", data=data)]), tmp_path)

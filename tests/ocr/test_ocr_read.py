@@ -192,6 +192,7 @@ def test_a_page_over_its_time_is_a_failure_of_that_page_and_the_others_are_kept(
     assert [page.number for page in document.pages] == [1, 3]
     (failure,) = document.page_failures
     assert (failure.page, failure.code) == (2, "page-timeout")
+    assert document.partial
     assert document.observed == ("page 2 took 20.0 s, the limit is 1 s",)
     assert not set("0123456789") & set(failure.detail), "nothing measured goes into the ledger"
 
