@@ -219,6 +219,39 @@ def test_e39_both_amounts_of_a_conversion_are_kept() -> None:
     assert "93.10" in values(fields, "payable_amount")
 
 
+LONG = [f"ARTICLE {chr(65 + n)}{chr(90 - n)} | {n + 1}.25" for n in range(24)]
+
+
+def test_e42_overlapping_photographs_of_one_long_receipt_are_read_as_one() -> None:
+    misread = [*LONG[6:8], LONG[8].replace("ARTICLE", "ART1CLE"), *LONG[9:18]]
+    parts = [(*HEAD, *LONG[:10]), misread, (*LONG[14:], "TOTAL | 306.00", "CASH | 310.00", "CHANGE | 4.00")]
+    fields = extract([page(*rows, number=n) for n, rows in enumerate(parts, 1)], today=TODAY)
+    assert [str(i.amount) for i in fields.line_items] == [f"{n + 1}.25" for n in range(24)]
+    assert fields.payable_amount.value == Decimal("306.00")
+    assert next(c for c in fields.checks if c.id == "items").passed
+    assert "one-receipt" not in {c.id for c in fields.checks}
+
+
+def test_e42_the_same_article_bought_again_on_the_next_page_is_no_overlap() -> None:
+    beers = ["BEER | 4.00"] * 3
+    fields = extract([page(*HEAD, "SOUP | 6.00", *beers), page(*beers, "TOTAL | 30.00", number=2)], today=TODAY)
+    assert len(fields.line_items) == 7
+
+
+def test_e41_receipts_that_share_a_document_are_told_and_wait_for_a_person() -> None:
+    def slip(number: int) -> tuple[str, ...]:
+        return (*HEAD, f"Invoice No: {100 + number}", f"RICE | {number}.00", f"TOTAL | {number}.00")
+
+    several = extract([page(*slip(n), number=n) for n in range(1, 6)], today=TODAY)
+    told = next(c for c in several.checks if c.id == "one-receipt")
+    assert "1 (101), 2 (102)" in told.message
+    assert Policy().judge(several.model_dump(mode="json"), TODAY)[0] is Verdict.NEEDS_REVIEW
+    beside = read(*HEAD, "RICE | 2.00 | OIL | 3.00", "TOTAL | 2.00 | TOTAL | 3.00")
+    assert "side by side" in next(c for c in beside.checks if c.id == "one-receipt").message
+    one = extract([page(*slip(1)), page("Invoice No: 101", "TOTAL | 1.00", number=2)], today=TODAY)
+    assert "one-receipt" not in {c.id for c in one.checks}
+
+
 def test_e46_three_rates_inclusive_and_half_cents_stay_in_the_tolerance_of_their_terms() -> None:
     fields = read(
         "MARKT GMBH", "13.04.2025", "BUCH | 10,70 B", "LAMPE | 11,90 A", "BROT | 5,25 C", "SUMME | EUR 27,85", "Satz | Netto | MwSt | Brutto",

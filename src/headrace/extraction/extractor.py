@@ -39,6 +39,7 @@ from headrace.extraction.line_items import find_items
 from headrace.extraction.origin import countries, language
 from headrace.extraction.payments import find_payments
 from headrace.extraction.rows import Row, rows_of
+from headrace.extraction.sheets import one_receipt, without_overlap
 from headrace.extraction.spelling import put_right, reads_local
 from headrace.extraction.taxes import Taxes, find_taxes
 from headrace.extraction.totals import Totals, find_totals
@@ -65,7 +66,7 @@ def extract(
     Returns:
         What was read, with evidence; a field that is not on the document is `missing`, never guessed.
     """
-    rows = rows_of(pages)[:MAX_ROWS]
+    rows = without_overlap(rows_of(pages))[:MAX_ROWS]
     if not rows:
         empty = ReceiptFields()
         return empty.model_copy(update={"checks": check(empty, today=today)})
@@ -119,7 +120,9 @@ def extract(
     )
     fields = calibrated(fields, curves)
     service = totals.service.value if totals.service else Decimal(0)
-    return fields.model_copy(update={"checks": check(fields, today=today, service=service)})
+    return fields.model_copy(
+        update={"checks": (*check(fields, today=today, service=service), *one_receipt(rows, figures))}
+    )
 
 
 def _money_rows(figures: Sequence[Figure]) -> list[int]:
