@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from headrace.flow import Admitted, ServiceClass
-from headrace.flow.sizing import Machine
+from headrace.flow.machine import Machine
 from headrace.ingest.bounds import derive
 from headrace.ingest.engine_costs import ENGINE_COSTS
 from headrace.ingest.settings import RunSettings

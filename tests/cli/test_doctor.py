@@ -16,7 +16,7 @@ from headrace.cli.checks import Check, State
 from headrace.cli.doctor import exit_code
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.scaling import Scaling, Work, compare, explain, measure
-from headrace.flow.sizing import available_cores
+from headrace.flow.machine import available_cores
 from headrace.ocr import registry
 from headrace.ocr.registry import EngineStatus, thread_environment
 from headrace.storage.sqlite import SqliteStore

@@ -13,7 +13,7 @@ from headrace.cli.app import main
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.formats import readable_bytes, readable_rate
 from headrace.cli.plan import TITLES
-from headrace.flow.sizing import Machine
+from headrace.flow.machine import Machine
 from headrace.ingest.bounds import Bounds, derive
 from headrace.ingest.engine_costs import ENGINE_COSTS
 from headrace.ingest.options import OPTIONS, Kind

@@ -27,5 +27,10 @@ def test_every_case_is_shown_by_tests_that_exist() -> None:
 def test_every_case_that_a_test_is_named_after_is_in_the_table() -> None:
     named = {case for case, _ in ALL_ROWS}
     for file in TESTS.glob("*/test_*.py"):
-        for letter, number in re.findall(r"^def test_([ke])(\d+)_", file.read_text(), re.MULTILINE):
+        for letter, number in re.findall(r"^def test_([kes])(\d+)_", file.read_text(), re.MULTILINE):
             assert f"{letter.upper()}{number}" in named, file
+
+
+def test_the_cases_of_the_service_are_all_there_in_order() -> None:
+    cases = [int(case[1:]) for case, _ in ALL_ROWS if case[0] == "S"]
+    assert cases == [18, 19, *range(22, 29), *range(30, 34), 43, 52, 53, 57, 58]

@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paper import read as read_receipt
 
 from headrace.extraction.amounts import Convention, find_numbers, read, read_amount, vote
 
@@ -109,3 +110,17 @@ def test_an_amount_written_in_any_convention_reads_back(
 def test_the_mark_between_cells_never_reaches_what_was_printed(text: str, raw: str) -> None:
     (number,) = find_numbers(text)
     assert number.raw == raw
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "value"),
+    [("UGX", "12,500", "12500"), ("JOD", "1.250", "1.250"), ("XOF", "3.500", "3500"), ("GHS", "12.50", "12.50")],
+)
+def test_any_currency_of_the_standard_is_known_with_its_digits(code: str, printed: str, value: str) -> None:
+    fields = read_receipt("CORNER SHOP", f"TOTAL | {code} {printed}")
+    assert (fields.currency.value, fields.payable_amount.value) == (code, Decimal(value))
+
+
+@pytest.mark.parametrize("words", ["ALL 12.50", "TOP 10 12.50", "CUP 12.50", "BOB 12.50"])
+def test_a_word_that_is_also_a_code_is_no_currency(words: str) -> None:
+    assert read_receipt("CORNER SHOP", f"{words} | 12.50", "TOTAL | 12.50").currency.value is None

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.flow.machine import Machine, available_cores, available_memory_bytes
 from headrace.flow.sizing import (
     GIB,
     MIB,
-    Machine,
-    available_cores,
-    available_memory_bytes,
     capacity,
     chunk_size,
     delay,

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.flow.sizing import GIB, Derived, Machine
+from headrace.flow.machine import Machine
+from headrace.flow.sizing import GIB, Derived
 from headrace.ingest.bounds import WINDOW_AT_MOST, UnsafeSettings, derive
 from headrace.ingest.engine_costs import ENGINE_COSTS, EngineCost
 from headrace.ingest.runtime import worker_pool

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from run_support import Place, Process, run_together, wait_for
 
-from headrace.flow.sizing import Machine
+from headrace.flow.machine import Machine
 from headrace.ingest.bounds import derive
 from headrace.ingest.engine_costs import ENGINE_COSTS
 from headrace.ingest.runtime import Run, run_batch

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from run_support import Place, wait_for
 
-from headrace.flow.sizing import Machine
+from headrace.flow.machine import Machine
 from headrace.ingest.bounds import derive
 from headrace.ingest.engine_costs import ENGINE_COSTS
 from headrace.ingest.runtime import worker_pool

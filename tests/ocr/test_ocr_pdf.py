@@ -1,3 +1,5 @@
+import io
+
 import fpdf
 import numpy as np
 import pytest
@@ -7,8 +9,10 @@ from opened_pages import ink, read_pages
 
 from headrace.documents.errors import CorruptDocument, EncryptedDocument, ImageTooLarge, TooManyPages
 from headrace.documents.text import Box, PageText, TextSource
-from headrace.ocr.engine import PageImage
+from headrace.ocr import media
+from headrace.ocr.engine import Engine, PageImage
 from headrace.ocr.limits import WORKING_SHORT_SIDE_PX, ReadLimits
+from headrace.ocr.pages import open_pages
 from headrace.ocr.pdf import render_scale
 from headrace.ocr.pdf_text import _printable
 
@@ -153,3 +157,23 @@ def test_thousands_parted_by_a_blank_are_one_piece_of_text(font: str) -> None:
 def test_control_characters_of_a_text_layer_are_blanks() -> None:
     box = Box("205,10\x1fPLN\x02", ((0.1, 0.1), (0.2, 0.1), (0.2, 0.2), (0.1, 0.2)), 1.0)
     assert _printable(box).text == "205,10 PLN"
+
+
+@pytest.mark.parametrize("shade", [0, 140])
+def test_e60_nine_point_print_without_a_text_layer_is_rendered_in_grays_and_read(
+    shade: int, rapidocr_engine: Engine
+) -> None:
+    """Vector letters of nine points, black and gray: a raster of one bit breaks the first and loses the second."""
+    pdf = fpdf.FPDF(unit="pt", format=(300, 400))
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=9)
+    pdf.set_text_color(shade)
+    for row, line in enumerate(LINES):
+        pdf.text(30, 40 + 18 * row, line)
+    document = io.BytesIO(bytes(pdf.output()))
+    with open_pages(document, media.require_media_type(document.getvalue()[: media.HEAD_BYTES]), ReadLimits()) as pages:
+        page = pages.read(1, text_layer=False)
+    assert isinstance(page, PageImage)
+    assert len(np.unique(page.pixels)) > 16
+    text = "".join(box.text for box in rapidocr_engine.recognise(page)).replace(" ", "")
+    assert all(line.replace(" ", "") in text for line in LINES)

@@ -44,12 +44,16 @@ def test_a_model_that_another_package_has_overwritten_is_not_used(monkeypatch: p
     pytest.importorskip("tesserocr")
     model = tmp_path / "eng.traineddata"
     model.write_bytes(bytes(23_000))
-    recorded = SimpleNamespace(name=model.name, size=4_113, locate=lambda: model)
+    recorded_hash = SimpleNamespace(mode="sha256", value=tesseract._recorded_form(bytes(4_113)))
+    recorded = SimpleNamespace(name=model.name, size=4_113, hash=recorded_hash, locate=lambda: model)
     monkeypatch.setattr(metadata, "files", lambda name: [recorded])
     with pytest.raises(MissingDependency, match=r"not the fast model \(23,000 bytes, not 4,113\)"):
         tesseract.find_tessdata()
     model.write_bytes(bytes(4_113))
     assert tesseract.find_tessdata() == tmp_path
+    model.write_bytes(bytes(4_112) + b"x")
+    with pytest.raises(MissingDependency, match=r"not as tessdata\.fast-eng installed it"):
+        tesseract.find_tessdata()
     model.unlink()
     with pytest.raises(MissingDependency, match="is gone"):
         tesseract.find_tessdata()

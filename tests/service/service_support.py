@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.flow import Admitted, ServiceClass
-from headrace.flow.sizing import Machine
+from headrace.flow.machine import Machine
 from headrace.ingest.bounds import Bounds, derive
 from headrace.ingest.engine_costs import ENGINE_COSTS
 from headrace.ingest.settings import RunSettings

@@ -121,6 +121,18 @@ def test_a_whole_batch_sent_twice_with_one_key_is_one_batch(client):
     assert again.json()["accepted"] == 2
 
 
+def test_a_batch_that_is_sent_again_with_its_key_gets_the_same_verdicts(client):
+    content = tar({"a.png": fresh(), "letter.png": b"no image", "b.png": fresh()})
+    headers = TAR | {"Idempotency-Key": '"batch-3"'}
+    first = client.post("/v1/batches", content=content, headers=headers).json()
+    again = client.post("/v1/batches", content=content, headers=headers)
+    assert again.headers["idempotency-replayed"] == "true"
+    told = again.json()
+    assert [item["status"] for item in told["items"]] == [202, 415, 202]
+    for name in ("batch_id", "complete", "items_accepted", "items_refused", "items"):
+        assert told[name] == first[name]
+
+
 def test_a_batch_that_breaks_off_keeps_what_came_before_and_says_so(service, client):
     content = tar({f"{n}.png": fresh(5_000) for n in range(4)})[:12_000]
     told = submitted(client.post("/v1/batches", content=content, headers=TAR))

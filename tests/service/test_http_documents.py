@@ -140,7 +140,7 @@ def test_a_parameter_that_makes_no_sense_is_400_and_points_at_it(client, query, 
 
 
 def test_an_answer_that_cannot_be_given_is_406(client):
-    problem(client.post("/v1/documents", content=fresh(), headers={"Accept": "text/html"}), 406, "not-acceptable")
+    problem(client.post("/v1/documents", content=fresh(), headers={"Accept": "text/csv"}), 406, "not-acceptable")
     name = accepted(client)["document_id"]
     problem(client.get(f"/v1/documents/{name}", headers={"Accept": "image/png"}), 406, "not-acceptable")
 

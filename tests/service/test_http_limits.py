@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tracemalloc
 from collections.abc import Iterator
@@ -232,6 +233,43 @@ def test_a_connection_goes_on_with_its_next_request_after_the_deadline_of_the_fi
         for _ in range(3):
             assert b" 200 " in exchange(sock, request, until=b"}")
             time.sleep(0.15)
+
+
+def test_headers_without_an_end_are_refused_before_they_fill_the_memory(service: HttpService):
+    with service.connect() as sock:
+        sent, answer = 0, b""
+        sock.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n")
+        try:
+            while sent < 64 << 20:
+                sock.sendall(b"X-%d: %s\r\n" % (sent, b"y" * 8000))
+                sent += 8000
+        except OSError:
+            pass
+        with contextlib.suppress(OSError):  # the answer is lost when the kernel threw away what was unread
+            answer = read(sock)
+        assert sent < 32 << 20
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+
+
+def test_long_headers_are_no_reason_to_refuse_the_next_request(service: HttpService):
+    request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 40_000 + b"\r\n\r\n"
+    with service.connect() as sock:
+        for _ in range(4):
+            assert b" 200 " in exchange(sock, request, until=b"}")
+
+
+def test_a_name_that_is_no_text_costs_its_letters_and_not_the_document(service: HttpService):
+    content = fresh()
+    part = b'--B\r\nContent-Disposition: form-data; name="file"; filename="caf\xe9 \xff\xfe.png"\r\n\r\n'
+    with service.client() as client:
+        answer = client.post(
+            "/v1/documents",
+            content=part + content + b"\r\n--B--\r\n",
+            headers={"Content-Type": "multipart/form-data; boundary=B"},
+        )
+        assert answer.status_code == 202, answer.text
+        told = client.get(answer.headers["Location"]).json()
+    assert told["filename"].startswith("caf\u00e9")
 
 
 def test_more_connections_than_the_bound_are_told_so_and_those_that_are_there_go_on(service: HttpService, monkeypatch):

@@ -111,7 +111,7 @@ def test_a_document_that_waits_or_failed_keeps_its_bytes_until_it_was_run_again(
             failed = await done(reception, await send(reception, jpeg("die"), "a", filename="die"))
             waits = await send(reception, jpeg("waits"), "a", filename=f"wait-for {gate}")
             unwanted = await send(reception, jpeg("unwanted"), "a")
-            await reception.cancel("a", unwanted.document_id)
+            await done(reception, await reception.cancel("a", unwanted.document_id))
             await age(reception, 31)
             assert await sweep(reception) == 1, "only of the one that nobody wants"
             with pytest.raises(NotReplayable, match="not kept any more"):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import os
 import resource
+import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from headrace.storage.arrivals import Arrival
 from headrace.storage.blobs import Blobs
+from headrace.storage.direct import BLOCK_BYTES, Appender, create
 from headrace.storage.errors import StorageFull
 
 
@@ -94,7 +97,8 @@ def test_a_torn_record_at_the_end_of_a_log_costs_nothing_before_it(tmp_path: Pat
     keep(crashed, [first])
     keep(crashed, [torn])
     [log] = logs(crashed)
-    os.truncate(log, log.stat().st_size - cut_bytes)
+    padding_bytes = -(44 + 5000) % BLOCK_BYTES
+    os.truncate(log, log.stat().st_size - padding_bytes - cut_bytes)
     blobs = Blobs(tmp_path)
     blobs.recover(everything, everything)
     assert first.sha256 in blobs.arrivals
@@ -127,3 +131,50 @@ def test_a_full_disk_keeps_nothing_of_the_group_and_all_of_those_before(tmp_path
     assert {arrival(1).sha256, arrival(20).sha256} == {
         n for n in (arrival(k).sha256 for k in range(30)) if n in again.arrivals
     }
+
+
+@pytest.mark.parametrize("sizes", [[0], [1], [BLOCK_BYTES], [5000, 1], [3 << 20, 7], [1 << 20], [(1 << 20) - 1, 2, 9]])
+@pytest.mark.parametrize("folder", ["", "/dev/shm"], ids=["a disk", "memory"])
+def test_what_is_appended_past_the_cache_is_there_and_ends_at_a_block(
+    tmp_path: Path, sizes: list[int], folder: str
+) -> None:
+    if folder and not os.access(folder, os.W_OK):
+        pytest.skip(f"no {folder} here")
+    where = Path(tempfile.mkdtemp(dir=folder or tmp_path))
+    try:
+        content = [os.urandom(size_bytes) for size_bytes in sizes]
+        descriptor, appender = create(where / "log"), Appender()
+        try:
+            end = appender.append(descriptor, 0, content)
+            assert appender.append(descriptor, end, [b"next"]) == end + BLOCK_BYTES
+        finally:
+            os.close(descriptor)
+        written = (where / "log").read_bytes()
+        assert end % BLOCK_BYTES == 0
+        assert end - sum(sizes) < BLOCK_BYTES
+        assert written[:end] == b"".join(content).ljust(end, b"\0")
+        assert written[end:] == b"next".ljust(BLOCK_BYTES, b"\0")
+    finally:
+        shutil.rmtree(where)
+
+
+def test_a_file_system_that_refuses_to_write_past_the_cache_is_written_through_it(tmp_path: Path) -> None:
+    descriptor, appender = create(tmp_path / "log"), Appender()
+    try:
+        assert appender.append(descriptor, 7, [b"not where a block begins"]) == 7 + BLOCK_BYTES  # refused with EINVAL
+    finally:
+        os.close(descriptor)
+    assert (tmp_path / "log").read_bytes()[7:].startswith(b"not where a block begins")
+
+
+def test_a_log_whose_groups_do_not_begin_at_a_block_is_read_too(tmp_path: Path) -> None:
+    folder = tmp_path / "arrivals"
+    folder.mkdir()
+    arrived = [arrival(n) for n in range(3)]
+    records = (
+        b"HRA1" + bytes.fromhex(a.sha256) + a.size_bytes.to_bytes(8, "big") + b"".join(a.pieces) for a in arrived
+    )
+    (folder / "00000001.log").write_bytes(b"".join(records))
+    blobs = Blobs(tmp_path)
+    blobs.recover(everything, everything)
+    assert blobs.arrivals.waiting == 3

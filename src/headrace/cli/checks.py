@@ -18,7 +18,7 @@ from statistics import median
 
 from headrace import __version__
 from headrace.cli.formats import readable_bytes
-from headrace.flow.sizing import Machine
+from headrace.flow.machine import Machine
 
 SLOW_SYNC_S = 0.05
 LITTLE_DISK_BYTES = 2**30

@@ -58,7 +58,7 @@ def _next_step(workspace: Path | None) -> str:
 def examine(workspace: Path | None, *, with_scaling: bool) -> Iterator[Check]:
     """All checks, one after the other, each when it is asked for."""
     from headrace.cli import checks
-    from headrace.flow.sizing import Machine
+    from headrace.flow.machine import Machine
     from headrace.ingest.settings import RunSettings, SettingsError
 
     machine = Machine.read()

@@ -15,7 +15,7 @@ from headrace.cli.options import run_options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from headrace.flow.sizing import Machine
+    from headrace.flow.machine import Machine
     from headrace.ingest.bounds import Bounds
     from headrace.ingest.engine_costs import EngineCost
     from headrace.ingest.settings import RunSettings
@@ -54,7 +54,7 @@ def plan(
 
     Takes the options of run. Ends with exit code 9 when the run could take more memory than there is.
     """
-    from headrace.flow.sizing import Machine
+    from headrace.flow.machine import Machine
     from headrace.ingest.bounds import derive
     from headrace.ingest.engine_costs import ENGINE_COSTS
     from headrace.ingest.settings import RunSettings

@@ -104,7 +104,8 @@ def run(
     from headrace.cli.formats import counted
     from headrace.cli.progress import Progress, choose_display
     from headrace.cli.summary import exit_code
-    from headrace.flow.sizing import Machine, readable_bytes
+    from headrace.flow.machine import Machine
+    from headrace.flow.sizing import readable_bytes
     from headrace.ingest.bounds import derive
     from headrace.ingest.engine_costs import ENGINE_COSTS
     from headrace.ingest.runtime import Run, run_batch

@@ -80,7 +80,7 @@ def serve(
     from headrace.execution.memory import return_memory_promptly
 
     return_memory_promptly()
-    from headrace.flow.sizing import Machine
+    from headrace.flow.machine import Machine
     from headrace.ingest.bounds import derive
     from headrace.ingest.engine_costs import ENGINE_COSTS
     from headrace.ingest.settings import RunSettings

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 
-# ISO 4217 minor units that are not 2. (Source: ISO 4217 list one; only currencies in circulation.)
-_NO_MINOR_UNIT = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"
-_THREE_DIGITS = "BHD IQD JOD KWD LYD OMR TND"
-_MINOR_UNITS = {**dict.fromkeys(_NO_MINOR_UNIT.split(), 0), **dict.fromkeys(_THREE_DIGITS.split(), 3)}
+from iso4217 import Currency
+
+_MINOR_UNITS = {c.code: c.exponent for c in Currency if c.exponent is not None}
+CODES = frozenset(_MINOR_UNITS)
+"""The currencies of ISO 4217 that have minor units: money, not metals, bonds or test codes."""
 
 # Cash totals are rounded to 0.05 where the one and two cent coins are gone; the allowance joins the tolerance of sums.
 CASH_ROUNDING = {c: Decimal("0.05") for c in ("MYR", "CHF", "AUD", "NZD", "CAD", "SGD", "ILS", "ZAR")}

@@ -44,7 +44,7 @@ class Curve:
         if after == len(self.knots):
             return self.knots[-1][1]
         (x0, y0), (x1, y1) = self.knots[after - 1] if after else (0.0, 0.0), self.knots[after]
-        return y0 + (y1 - y0) * (raw - x0) / (x1 - x0)
+        return min(y1, y0 + (y1 - y0) * (raw - x0) / (x1 - x0))  # rounding may carry it over the knot
 
     @classmethod
     def fit(cls, seen: Iterable[tuple[float, bool]], *, least: int = 25) -> Curve:

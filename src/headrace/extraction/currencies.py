@@ -11,11 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_CODES = """
-AED AUD BDT BGN BHD BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HRK HUF IDR ILS INR ISK JOD JPY KES KRW KWD
-LKR MAD MXN MYR NGN NOK NZD OMR PEN PHP PKR PLN QAR RON RSD RUB SAR SEK SGD THB TND TRY TWD UAH USD UYU VND ZAR
+from headrace.documents import money
+
+# Codes that are words or abbreviations on receipts ("ALL", "TOP 10"), and units of account that nobody pays in.
+_NOT_PRINTED = """
+ALL AMD ANG AOA ARS AWG BAM BBD BIF BMD BOB BOV BSD BTN CDF CHE CHW CLF COU CRC CUP CVE DOP ERN FKP GEL GIP GMD GTQ HNL
+HTG KGS KMF LAK LBP LRD LSL MDL MGA MNT MOP MRU MUR MVR MWK MXV NAD NIO PAB PGK SBD SCR SHP SLE SOS SRD SSP STN SVC SZL
+TOP TTD USN UYI UYW VED VES VUV WST ZMW
 """
-CODES = _CODES.split()
+CODES = sorted((money.CODES | {"BGN", "HRK"}) - set(_NOT_PRINTED.split()))  # lev and kuna: on older receipts
 
 # Symbols as printed (folded to upper case, blanks out), with what they can mean; the first is the likeliest.
 SYMBOLS: dict[str, tuple[str, ...]] = {

@@ -1,23 +1,19 @@
 """How much of everything: pure arithmetic on what the machine has, each answer with the sum that led to it.
 
-Nothing here waits, allocates or decides for you: the functions take numbers and give a `Derived` number back. Two
-readers, `available_cores` and `available_memory_bytes`, look at the machine; they take the root folder as an argument,
-so that a test can show them any machine.
+Nothing here waits, allocates or decides for you: the functions take numbers and give a `Derived` number back.
+`headrace.flow.machine` reads what the machine has.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, TypeVar
 
 Number = TypeVar("Number", int, float)
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
-_NO_LIMIT_BYTES = 2**60  # cgroup v1 writes "no limit" as the largest page-aligned signed number
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +31,6 @@ class Derived(Generic[Number]):
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What there is to use: cores this process may run on, memory its whole tree may take."""
-
-    cores: Derived[int]
-    memory_bytes: Derived[int]
-
-    @classmethod
-    def read(cls, root: Path = Path("/")) -> Machine:
-        """Looks at the machine, or at the picture of one below `root`."""
-        return cls(available_cores(root), available_memory_bytes(root))
-
-
 def readable_bytes(size_bytes: float) -> str:
     """A size for people, in binary units: `1.5 GiB`, `640 MiB`, `12 KiB`, `7 B`."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
@@ -60,117 +43,6 @@ def readable_bytes(size_bytes: float) -> str:
 def readable_rate(rate_per_s: float) -> str:
     """A rate for people: `1.18`, `44.4`, `2,000`; the unit is the caller's."""
     return f"{rate_per_s:,.0f}" if abs(rate_per_s) >= 100 else f"{rate_per_s:.3g}"
-
-
-# ---------------------------------------------------------------------------------------------- what the machine has
-
-
-def available_cores(root: Path = Path("/"), *, affinity: int | None = None) -> Derived[int]:
-    """Cores this process may use: the affinity mask and the cgroup quota, whichever is smaller; at least 1.
-
-    A quota of one core and a half counts as two: the second worker runs half of the time, and a quota throttles, it
-    does not kill.
-
-    Args:
-        root: where `proc` and `sys` are.
-        affinity: cores in the mask; None asks the operating system.
-    """
-    mask = affinity if affinity is not None else len(os.sched_getaffinity(0))
-    quotas = [quota for quota in _cpu_quotas(root) if quota > 0]
-    if not quotas:
-        return Derived(max(1, mask), "cores", f"{mask} by affinity, no cgroup quota = {max(1, mask)}")
-    quota = min(quotas)
-    cores = max(1, min(mask, math.ceil(quota)))
-    return Derived(cores, "cores", f"min({mask} by affinity, {quota:g} by cgroup quota, rounded up) = {cores}")
-
-
-def available_memory_bytes(root: Path = Path("/")) -> Derived[int]:
-    """Memory this process and its children may take: the cgroup's limit and what is free now, whichever is smaller.
-
-    Free means `MemAvailable` of the kernel (what could be had without swapping), or all memory where there is no such
-    line.
-
-    Raises:
-        OSError: neither a cgroup limit nor `proc/meminfo` could be read: set the limit by hand.
-    """
-    terms: dict[str, int] = {}
-    limits = [limit for limit in _memory_limits(root) if 0 < limit < _NO_LIMIT_BYTES]
-    if limits:
-        terms["cgroup limit"] = min(limits)
-    information = _meminfo(root)
-    for line in ("MemAvailable", "MemTotal"):
-        if line in information:
-            terms[line] = information[line]
-            break
-    if not terms:
-        raise OSError("neither a cgroup memory limit nor /proc/meminfo can be read; set memory_limit_bytes by hand")
-    value = min(terms.values())
-    shown = ", ".join(f"{readable_bytes(term)} {name}" for name, term in terms.items())
-    because = f"min({shown}) = {readable_bytes(value)}" if len(terms) > 1 else shown
-    return Derived(value, "bytes", because)
-
-
-def _cpu_quotas(root: Path) -> Iterator[float]:
-    """Cores granted by each group from ours to the top: a parent's quota binds its children."""
-    for folder in _groups(root, ""):
-        words = _words(folder / "cpu.max")
-        if len(words) == 2 and words[0].isdigit() and int(words[1] or 0) > 0:
-            yield int(words[0]) / int(words[1])
-    for folder in _groups(root, "cpu"):
-        quota, period = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
-        if quota and period and quota[0].isdigit() and period[0].isdigit() and int(period[0]) > 0:
-            yield int(quota[0]) / int(period[0])
-
-
-def _memory_limits(root: Path) -> Iterator[int]:
-    files = [(folder, name) for folder in _groups(root, "") for name in ("memory.max", "memory.high")]
-    files += [(folder, "memory.limit_in_bytes") for folder in _groups(root, "memory")]
-    for folder, name in files:
-        words = _words(folder / name)
-        if words and words[0].isdigit():
-            yield int(words[0])
-
-
-def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Our group's folder and those above it; "" is the unified hierarchy (v2), a name one of the old ones (v1).
-
-    In a container the path of `proc/self/cgroup` may be the host's and not exist inside: then only the mount counts.
-    """
-    for line in _lines(root / "proc/self/cgroup"):
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controller not in controllers.split(","):
-            continue
-        base = root / "sys/fs/cgroup"
-        mount = next((m for m in (base / controllers, base / controller) if m.is_dir()), base) if controller else base
-        below = [part for part in path.split("/") if part]
-        for depth in range(0 if ".." in below else len(below), -1, -1):
-            yield mount.joinpath(*below[:depth])
-        return
-
-
-def _meminfo(root: Path) -> dict[str, int]:
-    found = {}
-    for line in _lines(root / "proc/meminfo"):
-        name, _, rest = line.partition(":")
-        words = rest.split()
-        if words and words[0].isdigit():
-            found[name] = int(words[0]) * KIB
-    return found
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-
-
-def _words(path: Path) -> list[str]:
-    return " ".join(_lines(path)[:1]).split()
-
-
-# --------------------------------------------------------------------------------------------------- what follows
 
 
 def capacity(arrival_per_s: float, delay_s: float, unit: str = "documents") -> Derived[int]:
@@ -263,9 +135,6 @@ def worst_case_bytes(parent_bytes: int, workers: int, worker_bytes: int) -> Deri
     value = parent_bytes + workers * worker_bytes
     shown = f"{readable_bytes(parent_bytes)} + {workers} x {readable_bytes(worker_bytes)} = {readable_bytes(value)}"
     return Derived(value, "bytes", shown)
-
-
-# ------------------------------------------------------------------------------------------ from what was measured
 
 
 @dataclass(frozen=True, slots=True)

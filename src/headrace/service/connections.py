@@ -1,4 +1,4 @@
-"""Connections that bring no request: bounded in number and in time. uvicorn alone has a bound on neither."""
+"""Connections that bring no request: bounded in number, time and bytes. uvicorn alone has a bound on none of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEADERS_S = 20.0
 """How long the headers of a request may take to come."""
 
+HEADER_BYTES = 64 << 10
+"""How long the headers of a request may be, the first and the last piece of them not counted."""
+
 CONNECTIONS_MOST = 10_000
 _FILES_OF_OTHERS = 256
 _NO_ROOM = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 5\r\n"
     b'connection: close\r\ncontent-length: 91\r\n\r\n{"type":"about:blank","title":"Too many connections","status":503,'
     b'"retry_after_seconds":5} '
+)
+_TOO_LONG = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\n"
+    b'connection: close\r\ncontent-length: 66\r\n\r\n{"type":"about:blank","title":"The headers are long","status":431}'
 )
 
 
@@ -27,9 +34,11 @@ def connections_most() -> int:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, with a deadline for the headers of each request and a bound on open connections."""
+    """uvicorn's protocol, with a deadline and a bound for the headers of each request, and one on open connections."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _in_headers = False
+    _header_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         """Takes the connection, or says that there are too many."""
@@ -42,11 +51,27 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Goes on with the request; the deadline ends with its headers."""
+        in_headers = self._in_headers
         super().data_received(data)
+        if in_headers and self._in_headers:  # all of it: what came before belongs to another request
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADER_BYTES and not self.transport.is_closing():
+                self.transport.write(_TOO_LONG)
+                self.transport.close()
         if self._waits():
             self._watch()
         else:
             self._unwatch()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._in_headers, self._header_bytes = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Its headers are here."""
+        self._in_headers = False
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends."""

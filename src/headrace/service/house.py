@@ -24,6 +24,7 @@ from headrace.ingest.settings import RunSettings
 from headrace.ingest.worker_starts import WorkersUnavailable
 from headrace.ledger import Policy
 from headrace.service.amending import Amending
+from headrace.service.batch_answers import BatchAnswers
 from headrace.service.bell import Bell
 from headrace.service.capacity import derived_limit
 from headrace.service.dispatcher import Committed, Dispatcher, look_ahead
@@ -111,6 +112,7 @@ class House:
         self._spool: Spool
         self.uploads: ResumableUploads
         self.retention: Retention
+        self.answers: BatchAnswers
         self._intake: Intake | None = None
         self._dispatcher: Dispatcher | None = None
 
@@ -132,7 +134,7 @@ class House:
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
-                    parts = (self.webhooks, self.uploads, self.retention, self.pages)
+                    parts = (self.webhooks, self.uploads, self.retention, self.pages, self.answers)
                     house += [tasks.create_task(part.run()) for part in parts]
                     if self._stop_began is None:
                         self._state = "serving"
@@ -222,9 +224,11 @@ class House:
             serving=lambda: self._state == "serving",
         )
         self.retention = Retention(self.limits, intake.keeping, self._do)
+        self.answers = BatchAnswers(settings.workspace / "answers", self.limits)
         self._intake = intake
         await self._do(partial(_recover, blobs))
         await self.uploads.load()
+        await asyncio.to_thread(self.answers.load)
         await self._take_over(self._dispatcher)
 
     async def _take_over(self, dispatcher: Dispatcher) -> None:
@@ -382,7 +386,7 @@ class House:
         self.webhooks.change_limits(limits.webhooks)
         self.pages.change_limits(limits)
         if self._intake is not None:
-            self._intake.limits = self.uploads.limits = self.retention.limits = limits
+            self._intake.limits = self.uploads.limits = self.retention.limits = self.answers.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)
         self._follow_rate()
 

@@ -104,8 +104,11 @@ class Keeping:
         Returns:
             How many there were.
         """
-        with self._lock:
-            return sum(self._blobs.delete(sha256) for sha256 in digests if sha256 not in self._needed)
+        count = 0
+        for sha256 in digests:
+            with self._lock:  # for one file at a time: the event loop takes it, too
+                count += sha256 not in self._needed and self._blobs.delete(sha256)
+        return count
 
     def _need_no_more(self, spooled: Spooled) -> None:
         if not spooled.needed:

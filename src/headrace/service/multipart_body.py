@@ -57,7 +57,11 @@ async def read_parts(body: Body, boundary: str, *, most: int) -> AsyncIterator[P
     """
     limits = body.limits
     parser = PushMultipartParser(
-        boundary, max_header_size=limits.part_header_bytes, max_header_count=_HEADERS_OF_A_PART, max_segment_count=most
+        boundary,
+        max_header_size=limits.part_header_bytes,
+        max_header_count=_HEADERS_OF_A_PART,
+        max_segment_count=most,
+        header_charset="latin-1",  # takes any byte: a name is for display, and no reason to lose a document
     )
     events = _events(body, parser, most)
 
@@ -73,13 +77,21 @@ async def read_parts(body: Body, boundary: str, *, most: int) -> AsyncIterator[P
         async for event in events:
             if not isinstance(event, MultipartSegment):
                 continue
-            part = Part(event.name, display_name(event.filename or ""), _nothing())
+            part = Part(event.name, display_name(_in_utf8(event.filename or "")), _nothing())
             part.pieces = pieces(part)
             yield part
             async for _ in pieces(part):
                 pass
     finally:
         await events.aclose()
+
+
+def _in_utf8(name: str) -> str:
+    """A name that was read as Latin-1: as UTF-8 where its bytes are that, else as it is."""
+    try:
+        return name.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return name
 
 
 async def _events(

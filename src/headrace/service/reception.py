@@ -225,9 +225,14 @@ class Reception(Records):
         return as_document(seen, ahead=ahead, eta_s=(ahead + 1) / rate if rate else None)
 
     async def wait_for(self, document_id: str, deadline_s: float) -> bool:
-        """Waits until the document has its entry; False at the deadline. Unknown ids wait in vain."""
+        """Waits until the document has its entry; False at the deadline, and when the service ends before.
+
+        Unknown ids wait in vain.
+        """
 
         async def is_done() -> bool | None:
+            if self._state in ("stopped", "broken"):
+                return None
             if self._line.get(document_id) is not None:
                 return False
             seen = await self._look(lambda store: store.look(document_id))

@@ -91,7 +91,7 @@ class Records(House):
             outcomes=self._dispatcher.outcomes if self._dispatcher is not None else {},
             commits=self._commits if self._intake is not None else None,
         )
-        uploads = self.uploads.bounds() if self._intake is not None else ()
+        uploads = (*self.uploads.bounds(), self.answers.bound()) if self._intake is not None else ()
         return replace(view, bounds=view.bounds + uploads + self.webhooks.bounds() + self.pages.bounds())
 
     @property

@@ -306,6 +306,7 @@ class ServiceLimits:
         page_cache_bytes: pictures of pages that are kept on disk.
         events_kept: events that can be replayed; older ones are removed.
         quotas: by client; `default_quota` holds for the others.
+        batch_answers_bytes: verdicts on items of batches that came with a key, kept to answer the same request again.
         retention_days: how long originals are kept after they were accepted, once they have their entries; None: for
             ever. Those of dead letters that were not run again stay.
         class_delay_s: the longest wait that is promised to each class.
@@ -328,6 +329,7 @@ class ServiceLimits:
     page_cache_bytes: int = 64 << 20
     events_kept: int = 100_000
     idempotency_s: float = 24 * 3600.0
+    batch_answers_bytes: int = 64 << 20
     retention_days: int | None = None
     unfinished_uploads: int | None = None
     upload_keep_s: float = 24 * 3600.0

@@ -7,6 +7,7 @@ record of a log, which is durable at once, and becomes a file when somebody want
 its records are files and those are synced. What a crash left is read again at the next start (`recover`).
 
     record: b"HRA1", SHA-256 (32 bytes), size (8 bytes, big endian), content
+    group:  records, and zeros up to the end of the block (`storage.direct`)
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.storage.direct import Appender, create, round_up
+
 _MAGIC = b"HRA1"
 _HEADER_BYTES = len(_MAGIC) + 32 + 8
 _SEGMENT_BYTES = 64 << 20  # what one sync of everything is worth; and about what a log may keep on disk in vain
 _FILES_ONE_BY_ONE = 128  # more are synced together with everything else on the file system
 _PIECE_BYTES = 1 << 20
-_MOST_BUFFERS = 1000  # of one writev (IOV_MAX is 1024)
 
 
 class Arrival(NamedTuple):
@@ -43,7 +45,8 @@ class _Segment:
     """One log.
 
     Attributes:
-        size_bytes: of its whole records.
+        descriptor, direct: to read from, and to append by.
+        size_bytes: of its whole groups.
         left: records that are no files yet, by digest: offset and size of the content.
         placed: digests of those that became files.
         readers: threads that read from it now.
@@ -52,11 +55,18 @@ class _Segment:
 
     path: Path
     descriptor: int
+    direct: int | None = None
     size_bytes: int = 0
     left: dict[str, tuple[int, int]] = field(default_factory=dict)
     placed: list[str] = field(default_factory=list)
     readers: int = 0
     appended_at: float = 0.0
+
+    def close(self) -> None:
+        """Gives its descriptors back."""
+        os.close(self.descriptor)
+        if self.direct is not None:
+            os.close(self.direct)
 
 
 class Arrivals:
@@ -78,6 +88,7 @@ class Arrivals:
         self._segments: list[_Segment] = []
         self._active: _Segment | None = None
         self._number = 0
+        self._appender = Appender()
 
     def __contains__(self, sha256: str) -> bool:
         return sha256 in self._where
@@ -106,6 +117,7 @@ class Arrivals:
 
     def _append(self, arrived: Sequence[Arrival]) -> None:
         segment = self._active or self._new_segment()
+        assert segment.direct is not None
         start = at = segment.size_bytes
         places = {}
         buffers: list[bytes] = []
@@ -115,11 +127,10 @@ class Arrivals:
             places[sha256] = (at + _HEADER_BYTES, size_bytes)
             at += _HEADER_BYTES + size_bytes
         try:
-            _write_all(segment.descriptor, buffers)
-            os.fdatasync(segment.descriptor)
+            at = self._appender.append(segment.direct, start, buffers)
+            os.fdatasync(segment.direct)
         except BaseException:
-            os.ftruncate(segment.descriptor, start)
-            os.lseek(segment.descriptor, start, os.SEEK_SET)
+            os.ftruncate(segment.direct, start)
             raise
         with self._lock:
             segment.size_bytes = at
@@ -182,7 +193,7 @@ class Arrivals:
             self._sync([sha256 for segment in done for sha256 in segment.placed])
         for segment in done:
             segment.path.unlink(missing_ok=True)
-            os.close(segment.descriptor)
+            segment.close()
         return len(done)
 
     def _sync(self, placed: Sequence[str]) -> None:
@@ -205,7 +216,7 @@ class Arrivals:
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self._folder.glob("*.log")):
             self._number = max(self._number, int(path.stem))
-            segment = _Segment(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), path.stat().st_size)
+            segment = _Segment(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC), size_bytes=path.stat().st_size)
             self._segments.append(segment)
             found = dict(_records(segment.descriptor))
             names = list(found)
@@ -223,7 +234,7 @@ class Arrivals:
         with suppress(OSError):
             self.retire()
         for segment in self._segments:
-            os.close(segment.descriptor)
+            segment.close()
         self._segments.clear()
         self._where.clear()
         self._active = None
@@ -232,24 +243,13 @@ class Arrivals:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._number += 1
         path = self._folder / f"{self._number:08d}.log"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        segment = _Segment(path, os.open(path, flags, 0o644))
+        direct = create(path)
+        segment = _Segment(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC), direct)
         _sync_one(self._folder)
         with self._lock:
             self._segments.append(segment)
         self._active = segment
         return segment
-
-
-def _write_all(descriptor: int, buffers: list[bytes]) -> None:
-    for start in range(0, len(buffers), _MOST_BUFFERS):
-        rest = [memoryview(buffer) for buffer in buffers[start : start + _MOST_BUFFERS]]
-        while rest:
-            written = os.writev(descriptor, rest)
-            while rest and written >= len(rest[0]):
-                written -= len(rest.pop(0))
-            if rest and written:
-                rest[0] = rest[0][written:]
 
 
 def _copy(source: int, offset: int, size_bytes: int, target: int) -> None:
@@ -264,7 +264,13 @@ def _copy(source: int, offset: int, size_bytes: int, target: int) -> None:
 def _records(descriptor: int) -> Iterator[tuple[str, tuple[int, int]]]:
     """The whole records of a log: digest, offset and size. Ends at the first one that is torn."""
     at = 0
-    while len(header := os.pread(descriptor, _HEADER_BYTES, at)) == _HEADER_BYTES and header.startswith(_MAGIC):
+    while True:
+        header = os.pread(descriptor, _HEADER_BYTES, at)
+        if not header.startswith(_MAGIC):  # the next group begins at a block
+            at = round_up(at)
+            header = os.pread(descriptor, _HEADER_BYTES, at)
+        if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+            return
         sha256, size_bytes = header[4:36].hex(), int.from_bytes(header[36:], "big")
         start = at + _HEADER_BYTES
         digest, at = hashlib.sha256(), start

@@ -172,8 +172,14 @@ class BatchIntake:
     async def _again(self, view: BatchView) -> Response:
         """The answer to a batch that was taken whole before: nothing is read."""
         settled = await self.edge.reception.batch(self.client, view.batch_id) or view
-        told = {"complete": True, "items_accepted": settled.accounts.accepted, "items_refused": 0, "items": []}
-        return _batch_response(replace(settled, replayed=True), 202, told)
+        settled = replace(settled, replayed=True)
+        kept = await self.edge.reception.answers.find(view.batch_id)
+        if kept is None:
+            told = {"complete": True, "items_accepted": settled.accounts.accepted, "items_refused": 0, "items": []}
+            return _batch_response(settled, 202, told)
+        counts, verdicts = kept
+        answer = _batch_response(settled, 202, {"complete": True, **counts})
+        return _VerdictsResponse(bytes(answer.body), verdicts, dict(answer.headers), begins_at=verdicts.tell())
 
     async def _take(self, view: BatchView, items: AsyncGenerator[Item, None], submission: Submission) -> Response:
         reception = self.edge.reception
@@ -182,6 +188,9 @@ class BatchIntake:
             async with aclosing(items):
                 await self._read(submission, items, verdicts)
             if self.problem is None:
+                if self.key is not None:  # before it is closed: one that is open is read again
+                    counts = {"items_accepted": self.accepted, "items_refused": self.refused}
+                    await reception.answers.keep(view.batch_id, counts, verdicts)
                 await reception.close_batch(self.client, view.batch_id)
             settled = await reception.batch(self.client, view.batch_id)
         except BaseException:
@@ -334,9 +343,9 @@ def _batch_response(view: BatchView, status: int, told: dict[str, Any] | None = 
 class _VerdictsResponse(StreamingResponse):
     """A batch with its verdicts, which are read from where they were put aside; that is closed in any case."""
 
-    def __init__(self, reply: bytes, verdicts: IO[bytes], headers: dict[str, str]) -> None:
+    def __init__(self, reply: bytes, verdicts: IO[bytes], headers: dict[str, str], begins_at: int = 0) -> None:
         del headers["content-length"]
-        super().__init__(_with_items(reply, verdicts), 202, headers)
+        super().__init__(_with_items(reply, verdicts, begins_at), 202, headers)
         self._verdicts = verdicts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -347,8 +356,8 @@ class _VerdictsResponse(StreamingResponse):
             self._verdicts.close()
 
 
-async def _with_items(reply: bytes, verdicts: IO[bytes]) -> AsyncIterator[bytes]:
-    verdicts.seek(0)
+async def _with_items(reply: bytes, verdicts: IO[bytes], begins_at: int) -> AsyncIterator[bytes]:
+    verdicts.seek(begins_at)
     yield reply[:-1] + b',"items":['
     for piece in iter(partial(verdicts.read, 1 << 16), b""):
         yield piece

@@ -85,6 +85,8 @@ async def _stream(edge: Edge, since: int, client: str | None) -> AsyncIterator[b
             yield b"".join(map(progress_frame, news))
             continue
         if not await reception.more_events(since, keep_alive_s, news_after=told):
+            if not reception.health().live:
+                return
             yield b": keep-alive\n\n"
 
 
