@@ -111,7 +111,9 @@ def test_the_migrations_make_the_same_tables_as_a_new_store_has(sqlite: SqliteSt
     with migrated.connect() as connection, sqlite._transaction() as new:
         migrations.upgrade(connection)
         for each in (connection, new):
-            context = MigrationContext.configure(each)
+            # What SQLite keeps for its full-text index are tables that SQLAlchemy does not know; the names below do.
+            known = {"include_name": lambda name, *_: not str(name).startswith(tables.FULL_TEXT)}
+            context = MigrationContext.configure(each, opts=known)
             assert compare_metadata(context, tables.metadata) == []
             assert context.get_current_revision() == tables.REVISION
         assert connection.exec_driver_sql(names).all() == new.exec_driver_sql(names).all()

@@ -44,6 +44,8 @@ COMMANDS = {
     "status": Command("status", "status", LOOK, "How far the batches of a workspace are."),
     "show": Command("show", "show", LOOK, "Everything about one document."),
     "dead": Command("dead", "app", LOOK, "List documents that failed, and run them again."),
+    "search": Command("search", "search", LOOK, "Find receipts by their words and by their meaning."),
+    "index": Command("index", "app", LOOK, "Index receipts for search, and see how far that is."),
     "export": Command("export", "export", LOOK, "Write entries as JSONL, CSV or Parquet."),
     "verify": Command("verify", "verify", LOOK, "Recompute the hash chain and name the first entry that is wrong."),
     "report": Command("report", "report", LOOK, "Write a run as one HTML page."),

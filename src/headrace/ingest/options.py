@@ -124,7 +124,7 @@ _ALL = (
 OPTIONS = MappingProxyType({option.name: option for option in _ALL})
 """All settings by name, in the order in which they are shown."""
 
-OTHER_VARIABLES = frozenset({"HEADRACE_CONFIG"})
+OTHER_VARIABLES = frozenset({"HEADRACE_API_KEY", "HEADRACE_CONFIG", "HEADRACE_EMBEDDINGS_KEY"})
 """Names in the environment that start like a setting and are none."""
 
 

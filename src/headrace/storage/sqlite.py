@@ -2,6 +2,7 @@
 
 workspace/
   lock            held (flock) by the one process that writes
+  search.lock     held by the one process that writes what search has derived, beside the other
   headrace.db     batches, documents, entries; -wal and -shm beside it while it is open
   blobs/          bytes, by digest
   *.tmp           names being sorted; deleted at the next start
@@ -24,6 +25,7 @@ from headrace.storage.errors import SchemaTooNew, StoreUnavailable, WorkspaceBus
 from headrace.storage.sql import translated
 from headrace.storage.sql_replay import SqlReplay
 from headrace.storage.sql_retention import SqlRetention
+from headrace.storage.sql_search import SqlSearch
 from headrace.storage.sql_service import SqlService
 from headrace.storage.staging import discard
 from headrace.storage.tables import SCHEMA_VERSION, metadata, stamp
@@ -38,7 +40,7 @@ _CHECKPOINT_PAGES = 2048  # 16 MiB of log: the index of digests touches many pag
 _DURABILITY = "WAL, synchronous=FULL: committed means synced to disk"
 
 
-class SqliteStore(SqlService, SqlReplay, SqlRetention):
+class SqliteStore(SqlService, SqlReplay, SqlRetention, SqlSearch):
     """A `Store` in a workspace. Use `open` to write, `read` to look while another process may write.
 
     It belongs to one thread at a time and may be handed over. As a context manager it closes itself.
@@ -82,6 +84,38 @@ class SqliteStore(SqlService, SqlReplay, SqlRetention):
             engine = _engine(workspace, "rwc", cache_bytes)
             try:
                 _bring_up_to_date(engine, workspace)
+                return cls(engine, workspace, lock)
+            except BaseException:
+                engine.dispose()
+                raise
+        except BaseException as error:
+            _give_lock(lock)
+            if isinstance(error, DBAPIError):
+                raise translated(error) from error
+            raise
+
+    @classmethod
+    def open_beside(cls, workspace: Path, *, cache_bytes: int = CACHE_BYTES) -> SqliteStore:
+        """Opens the workspace to write what search derives from the ledger, while a run or a service may write it.
+
+        Both write short transactions and wait for each other's. One process at a time does this: it has a lock of its
+        own. The methods of `SqlSearch` and those that read are all it may use.
+
+        Raises:
+            WorkspaceBusy: another process does this, or the tables are old and a run has the workspace.
+            WorkspaceMissing, SchemaTooNew, StoreUnavailable, StorageFull: see `open`.
+        """
+        if not (workspace / DATABASE).exists():
+            raise WorkspaceMissing(f"there is no workspace at {workspace}; `headrace run` makes one")
+        lock = _take_lock(workspace, "search.lock")
+        try:
+            _refuse_emptied(workspace)
+            engine = _engine(workspace, "rw", cache_bytes)
+            try:
+                version = _schema_version(engine)
+                _refuse_newer(version, workspace)
+                if version != SCHEMA_VERSION:
+                    cls.open(workspace, create=False).close()  # brings the tables up to date
                 return cls(engine, workspace, lock)
             except BaseException:
                 engine.dispose()
@@ -234,9 +268,9 @@ def _bring_up_to_date(engine: Engine, workspace: Path) -> None:
         os.close(descriptor)
 
 
-def _take_lock(workspace: Path) -> int:
-    """The workspace's lock, with our process id in it for those who come second."""
-    descriptor = os.open(workspace / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+def _take_lock(workspace: Path, name: str = "lock") -> int:
+    """A lock of the workspace, with our process id in it for those who come second."""
+    descriptor = os.open(workspace / name, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -13,9 +13,17 @@ books ──< first_seen                               digest of bytes or of a p
 For the service: idempotency_keys (client, key -> document), events (what happened, in order), drains (reports).
 
 webhooks ──< webhook_messages                      who is told of events, and what was not delivered yet
+
+For search, all of it made from the entries and made again when it is lost:
+
+books ──1 search_progress                          how far its entries were taken in
+search_receipts ──1 embeddings                     the text of a receipt, what it is filtered by; its vector
+search_words                                       full-text index (FTS5) over the texts of search_receipts
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -32,10 +40,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    event,
     text,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The number of migrations; kept in the file's `user_version`, so that a current store opens without Alembic."""
 
 REVISION = f"{SCHEMA_VERSION:04d}"
@@ -286,6 +295,58 @@ webhook_messages = Table(
     Index("webhook_messages_ended", "webhook_id", "number", sqlite_where=text("state > 0")),
     sqlite_autoincrement=True,
 )
+
+search_progress = Table(
+    "search_progress",
+    metadata,
+    Column("book_id", ForeignKey("books.id"), primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("text_version", Integer, nullable=False),
+)
+
+search_receipts = Table(
+    "search_receipts",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("book_id", ForeignKey("books.id"), nullable=False),
+    Column("sequence", BigInteger, nullable=False),  # of the receipt's entry, whatever was corrected since
+    Column("batch_id", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("text_sha256", LargeBinary(32), nullable=False),
+    Column("merchant", Text),
+    Column("merchant_letters", Text),  # without case, blanks and marks
+    Column("issue_date", String(10)),
+    Column("total_1e4", BigInteger),  # in ten-thousandths, exact
+    Column("currency", Text),
+    Column("verdict", String(12)),
+    Column("embedded_by", Text),  # the model of its vector; NULL: it has none for this text
+    Index("search_receipts_by_entry", "book_id", "sequence", unique=True),
+    Index("search_receipts_embedded", "embedded_by", "number"),
+    sqlite_autoincrement=True,
+)
+
+embeddings = Table(
+    "embeddings",
+    metadata,
+    Column("number", ForeignKey("search_receipts.number"), primary_key=True, autoincrement=False),
+    Column("model", Text, nullable=False),
+    Column("text_sha256", LargeBinary(32), nullable=False),
+    Column("change", BigInteger, nullable=False),  # rises with every vector that is written
+    Column("vector", LargeBinary, nullable=False),  # float32, little-endian, of length 1
+    Index("embeddings_by_change", "change", unique=True),
+)
+
+FULL_TEXT = "search_words"
+"""The full-text index. It and what SQLite keeps for it begin with this name; no table of SQLAlchemy's."""
+
+MAKE_FULL_TEXT = f"""CREATE VIRTUAL TABLE IF NOT EXISTS {FULL_TEXT} USING fts5(
+    text, content='search_receipts', content_rowid='number', tokenize='unicode61 remove_diacritics 2')"""
+
+
+@event.listens_for(search_receipts, "after_create")
+def _make_full_text(_: Table, connection: Connection, **__: Any) -> None:
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(MAKE_FULL_TEXT)
 
 
 def stamp(connection: Connection) -> None:
