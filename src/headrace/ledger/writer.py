@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,8 @@ class Draft:
         receipt: `Receipt` as JSON types (`model_dump(mode="json")`); None for a failure.
         state: SUCCEEDED or PARTIAL with a receipt, FAILED or CANCELLED with a failure.
         failure: `DocumentFailure.as_dict()`; None with a receipt.
+        owner: the client whose it is; "" where there are none. Only what one owner handed in is a duplicate of other
+            things of his: he would learn from the link what others have, and get no receipt of his own.
     """
 
     document: Document
@@ -38,6 +41,7 @@ class Draft:
     receipt: Mapping[str, Any] | None = None
     state: DocumentState = DocumentState.SUCCEEDED
     failure: Mapping[str, Any] | None = None
+    owner: str = ""
 
     def __post_init__(self) -> None:
         if (self.receipt is None) == (self.failure is None):
@@ -52,11 +56,25 @@ class Draft:
         """What names its purchase; None for a failure, and where too little was read."""
         return likeness(self.receipt) if self.receipt is not None else None
 
+    @cached_property
+    def bytes_key(self) -> str | None:
+        """Under what the book knows its bytes: their digest, or that of owner and digest."""
+        return self._key(self.sha256)
+
+    @cached_property
+    def purchase_key(self) -> str | None:
+        """Under what the book knows its purchase."""
+        return self._key(self.likeness.digest) if self.likeness is not None else None
+
     @property
     def digests(self) -> tuple[str, ...]:
-        """What the book is asked for: the digest of its bytes, and the one of its purchase."""
-        alike = self.likeness
-        return tuple(d for d in (self.sha256, alike.digest if alike else None) if d)
+        """What the book is asked for."""
+        return tuple(filter(None, (self.bytes_key, self.purchase_key)))
+
+    def _key(self, digest: str | None) -> str | None:
+        if digest is None or not self.owner:
+            return digest
+        return hashlib.sha256(f"owner\n{self.owner}\n{digest}".encode()).hexdigest()
 
 
 class BookWriter:
@@ -97,15 +115,13 @@ class BookWriter:
         entries = []
         for draft in drafts:
             sequence += 1
-            first = None
-            if draft.sha256 is not None:
-                first = first_seen.get(draft.sha256) or in_group.get(draft.sha256)
-            like = draft.likeness
-            alike = (first_seen.get(like.digest) or in_group.get(like.digest)) if like is not None else None
+            first, alike = (
+                (first_seen.get(key) or in_group.get(key)) if key is not None else None
+                for key in (draft.bytes_key, draft.purchase_key)
+            )
             entry = self._entry(draft, first, alike, sequence, prev_hash)
-            if entry.kind is EntryKind.RECEIPT and draft.sha256 is not None:
-                seen = FirstSeen(entry.document_id, sequence, entry.uri)
-                in_group |= dict.fromkeys((draft.sha256, *filter(None, [entry.likeness])), seen)
+            if entry.known_by:
+                in_group |= dict.fromkeys(entry.known_by, FirstSeen(entry.document_id, sequence, entry.uri))
             prev_hash = entry.entry_hash
             entries.append(entry)
         return entries
@@ -162,6 +178,7 @@ class BookWriter:
                 "verdict": verdict,
             }
         )
+        keys = (draft.bytes_key, draft.purchase_key if alike is None else None)
         return Entry(
             self._book,
             sequence,
@@ -176,5 +193,5 @@ class BookWriter:
             content,
             prev_hash,
             entry_hash(prev_hash, content),
-            draft.likeness.digest if kind is EntryKind.RECEIPT and draft.likeness and alike is None else None,
+            tuple(filter(None, keys)) if kind is EntryKind.RECEIPT else (),
         )
