@@ -127,7 +127,8 @@ def test_a_receipt_that_another_client_handed_in_is_no_duplicate_and_names_nothi
         assert "mine.png" in told
         assert "secret.png" not in told
         assert first["document_id"] not in told
-    again = speak("other").post("/v1/documents", content=content, headers=wait | {"Idempotency-Key": "once-more"}).json()
+    once_more = wait | {"Idempotency-Key": "once-more"}
+    again = speak("other").post("/v1/documents", content=content, headers=once_more).json()
     assert again["kind"] == "duplicate"  # of one's own things it is told
     assert again["duplicate_of"]["document_id"] == answer.json()["document_id"]
 
