@@ -77,7 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its headers are here."""
         self._in_headers = False
-        self.scope[GONE] = self._gone  # type: ignore[typeddict-unknown-key]
+        self.scope[GONE] = self._gone  # type: ignore[literal-required]
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -169,7 +169,8 @@ class Exchange:
             return await waiting
         task = asyncio.create_task(waiting)
         try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {task, gone}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
         finally:
