@@ -78,7 +78,7 @@ def save_index(store: SqliteStore, workspace: Path, model: str, *, afresh: bool 
     Holds the whole index in memory: about 1 KB for each receipt with 384 dimensions.
 
     Args:
-        store: opened by `SqliteStore.open_beside`; its vectors are the truth.
+        store: its vectors are the truth. The caller has the lock of `SqliteStore.open_beside`.
         workspace: where the file is.
         model: whose vectors.
         afresh: leave out what the file has.
