@@ -17,7 +17,7 @@ from headrace.search.embedder import Embedder, Vector, embed_one
 from headrace.search.errors import BadQuery
 from headrace.search.filters import Filters
 from headrace.search.nearest import Nearest
-from headrace.search.ranking import fused, words_query
+from headrace.search.ranking import fused, telling, words_of, words_query
 from headrace.search.receipt_text import TEXT_VERSION
 from headrace.storage.sql_search import SearchReceipt
 from headrace.storage.sqlite import SqliteStore
@@ -158,10 +158,16 @@ class Search:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _by_words(self, text: str, conditions: Sequence[Any]) -> list[int]:
+        words = words_of(text)
+        if not words:
+            return []
+        taken, ranked = telling(words, self._store.word_counts(words))
+        return self._store.matching_words(words_query(taken), conditions, CANDIDATES, ranked=ranked)
+
     def _look(self, words: str, vector: Vector, conditions: Sequence[Any], limit: int) -> Found:
         with self._turn:
-            query = words_query(words)
-            by_words = self._store.matching_words(query, conditions, CANDIDATES) if query else []
+            by_words = self._by_words(words, conditions)
             similar = self._nearest.find(vector, conditions, CANDIDATES)
             best = fused(by_words, list(similar))[:limit]
             rows = self._store.search_entries([number for number, _ in best])

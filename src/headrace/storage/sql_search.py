@@ -190,10 +190,23 @@ class SqlSearch(SqlPart):
                 found += [Embedded(*row) for row in connection.execute(statement)]
         return found
 
-    def matching_words(self, query: str, where: Sequence[Any], limit: int) -> list[int]:
-        """The receipts that match a query of FTS5 and the conditions, the best by BM25 first."""
+    def word_counts(self, words: Sequence[str]) -> dict[str, int]:
+        """In how many receipts each of these words stands; those that are in none are left out."""
+        make = f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.search_vocabulary USING fts5vocab(main, {FULL_TEXT}, row)"
+        with self._transaction() as connection:
+            connection.exec_driver_sql(make)  # in this connection only; keeps nothing
+            found = self._which("SELECT term, doc FROM temp.search_vocabulary WHERE term IN", words)
+            return {row.term: row.doc for row in found}
+
+    def matching_words(self, query: str, where: Sequence[Any], limit: int, *, ranked: bool = True) -> list[int]:
+        """The receipts that match a query of FTS5 and the conditions: the best by BM25 first, or the newest."""
         match = text(f"{FULL_TEXT} MATCH :words").bindparams(words=query)
-        statement = select(_words.c.rowid).where(match).order_by(_words.c.rank).limit(limit)
+        statement = (
+            select(_words.c.rowid)
+            .where(match)
+            .order_by(_words.c.rank if ranked else _words.c.rowid.desc())
+            .limit(limit)
+        )
         if where:
             statement = statement.join(search_receipts, search_receipts.c.number == _words.c.rowid).where(*where)
         with self._transaction() as connection:
