@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 _RANK_OFFSET = 60
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 32
-_RANKED_MOST = 5000
 
 
 def fused(*rankings: Sequence[int]) -> list[tuple[int, float]]:
@@ -25,32 +23,25 @@ def fused(*rankings: Sequence[int]) -> list[tuple[int, float]]:
     return sorted(scores.items(), key=lambda pair: (-pair[1], -pair[0]))
 
 
-def words_of(text: str) -> list[str]:
-    """The words to look for, each once, as the index of words has them: without case and marks."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
-    return list(dict.fromkeys(_WORD.findall(plain)))[:_MOST_WORDS]
+def query_words(text: str) -> list[str]:
+    """The words to look for: the first 32, each once."""
+    return list(dict.fromkeys(_WORD.findall(text)))[:_MOST_WORDS]
 
 
-def telling(words: Sequence[str], counts: Mapping[str, int]) -> tuple[list[str], bool]:
-    """The words that are worth ranking by, and whether ranking is worth its time at all.
+def telling(words: Sequence[str], receipts_with: Sequence[int], most: int) -> list[str]:
+    """Leaves out the commonest words, so that ranking what has any of the others looks at no more than `most` receipts.
 
-    A word of half of all receipts says next to nothing, and BM25 would look at each of those. So the rarest are taken,
-    as long as they stand in few receipts together; when even the rarest is common, one match is as good as another.
-
-    Args:
-        words: without one, nothing is taken.
-        counts: in how many receipts each stands; 0 when not known.
+    What nearly every receipt has ("total") says least of what is looked for, and costs most to rank. The rarest word
+    that there is stays, however common it is; what no receipt has costs nothing.
     """
-    rarest = sorted(words, key=lambda word: counts.get(word, 0))
-    taken = rarest[:1]
-    total = sum(counts.get(word, 0) for word in taken)
-    ranked = total <= _RANKED_MOST
-    for word in rarest[1:]:
-        total += counts.get(word, 0)
-        if total > _RANKED_MOST:
+    kept: list[str] = []
+    looked_at = 0
+    for count, word in sorted(zip(receipts_with, words, strict=True), key=lambda pair: pair[0]):
+        if looked_at and looked_at + count > most:
             break
-        taken.append(word)
-    return taken, ranked
+        looked_at += count
+        kept.append(word)
+    return kept
 
 
 def words_query(words: Sequence[str]) -> str:
