@@ -129,6 +129,14 @@ def accepted(read: dict[str, list[Any]], seen: Sequence[Seen], score: ModuleType
     return lines
 
 
+def together(pairs: dict[tuple[str, str], list[tuple[float, bool]]]) -> dict[str, list[tuple[float, bool]]]:
+    """The values of each field, whatever set they are of."""
+    out: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    for (_, name), values in pairs.items():
+        out[name] += values
+    return dict(out)
+
+
 def table(pairs: dict[tuple[str, str], list[tuple[float, bool]]], seen: Sequence[Seen]) -> list[str]:
     lines = [
         "| field | set | values | right | error, raw | error, calibrated | by chance |",
@@ -139,6 +147,12 @@ def table(pairs: dict[tuple[str, str], list[tuple[float, bool]]], seen: Sequence
         lines.append(
             f"| {name} | {held} | {len(values)} | {sum(r for _, r in values) / len(values):.3f} | {error(raw):.3f} "
             f"| {error(values):.3f} | {by_chance(values):.3f} |"
+        )
+    for name, values in sorted(together(pairs).items()):
+        raw = [(one.raw, one.right) for one in seen if one.name == name]
+        lines.append(
+            f"| **{name}** | all | {len(values)} | {sum(r for _, r in values) / len(values):.3f} | {error(raw):.3f} "
+            f"| **{error(values):.3f}** | {by_chance(values):.3f} |"
         )
     return lines
 

@@ -50,6 +50,12 @@ def test_words_that_are_nobody_s_misprint_stay_as_they_are(text: str) -> None:
     assert put_right(text, local=True).replace("MULLER", "MÜLLER") == text
 
 
+def test_legal_forms_whose_letters_look_like_digits_are_put_right() -> None:
+    assert put_right("Stokrotka Sp. z o.0.", local=False) == "Stokrotka Sp. z o.o."
+    assert put_right("99 SPEED MART S/8", local=True) == "99 SPEED MART S/B"
+    assert put_right("ROUTE S/8", local=False) == "ROUTE S/8"
+
+
 def test_the_letters_as_read_are_kept_beside_a_name_that_was_put_right() -> None:
     fields = read("AIK HUAT HARDWAKE SDN BHD", "Lot 3, Jaian Pelabur 23/1,", "40300 Shah Alam, Selangor.", *TAIL)
     name, address = fields.merchant.name, fields.merchant.address

@@ -11,7 +11,7 @@ from test_http_documents import problem
 from test_http_limits import form, held, nothing_is_held, refuse_all
 
 from headrace.service.limits import RequestLimits
-from headrace.service.replies import BatchReply, SubmittedBatch
+from headrace.service.reply_models import BatchReply, SubmittedBatch
 
 TAR = {"Content-Type": "application/x-tar"}
 ROWS = {"Content-Type": "application/x-ndjson"}

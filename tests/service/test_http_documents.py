@@ -10,7 +10,7 @@ import pytest
 from http_service import HttpService, fresh
 
 from headrace.service.problems import MEDIA_TYPE
-from headrace.service.replies import DocumentReply
+from headrace.service.reply_models import DocumentReply
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict:

@@ -79,6 +79,9 @@ _ALIKE = tuple(
 _TOKEN = re.compile(r"[^\s,.()\[\]/&;+*#-]*[^\s,.()\[\]/&;+*#:-]")
 # "LUT 1504", "Eot 3", "Loi P.T. 2811" at the beginning: the lot. "Lor" is a lane, "Hot" a word.
 _LOT = re.compile(r"(?i)^(?:[eic1|]ot|l[ucdq0]t|lo[pifjl])(?=\s+(?:\d|P\.\s?T\b))")
+# Legal forms, whose letters look like digits: "Sp. z o.0.", "S/8".
+_POLISH_COMPANY = re.compile(r"(?i)\b(sp[.,]?\s?z\s?)[o0][.,]\s?[o0]\b")
+_LOCAL_COMPANY = re.compile(r"\bS/[08]$")
 _DIGIT_LIKE = str.maketrans({"0": "o", "1": "l", "5": "s", "8": "b", "!": "i", "|": "l", "@": "a"})
 
 
@@ -147,8 +150,10 @@ def put_right(text: str, *, local: bool) -> str:
     # Digits between letters and letters between digits, in any country: "29O", "7/1l8B".
     text = re.sub(r"(?<=\d)[oO](?![^\W\d_])", "0", text)
     text = re.sub(r"(?<=\d)[lI|](?=\d|\b(?![^\W\d_]))", "1", text)
+    text = _POLISH_COMPANY.sub(r"\1o.o", text)
     if not local:
         return text
+    text = _LOCAL_COMPANY.sub("S/B", text)
     text = _LOT.sub(lambda m: "LOT" if m[0].isupper() else "Lot", text)
     before = ""
 

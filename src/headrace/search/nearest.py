@@ -12,7 +12,7 @@ from headrace.search.embedder import Vector
 from headrace.search.vector_index import TAIL_MOST, IndexFile, as_vectors, index_file, opened
 from headrace.storage.sqlite import SqliteStore
 
-EXACT_MOST = 4000
+EXACT_MOST = 1500
 """With filters: when at most so many receipts pass, all of them are compared, and the index is not asked."""
 
 _WIDEST = 6400  # the most that the index is asked for, to find enough that pass a filter that more do

@@ -17,13 +17,16 @@ from headrace.search.embedder import Embedder, Vector, embed_one
 from headrace.search.errors import BadQuery
 from headrace.search.filters import Filters
 from headrace.search.nearest import Nearest
-from headrace.search.ranking import fused, words_query
+from headrace.search.ranking import fused, query_words, telling, words_query
 from headrace.search.receipt_text import TEXT_VERSION
 from headrace.storage.sql_search import SearchReceipt
 from headrace.storage.sqlite import SqliteStore
 
 CANDIDATES = 100
 """How many each of the two rankings gives."""
+
+RANKED_MOST = 10_000
+"""How many receipts are ranked by their words; when the rarest word alone has more, the newest of them are taken."""
 
 LONGEST_QUERY = 1000
 MOST_HITS = CANDIDATES
@@ -160,8 +163,7 @@ class Search:
 
     def _look(self, words: str, vector: Vector, conditions: Sequence[Any], limit: int) -> Found:
         with self._turn:
-            query = words_query(words)
-            by_words = self._store.matching_words(query, conditions, CANDIDATES) if query else []
+            by_words = self._by_words(query_words(words), conditions)
             similar = self._nearest.find(vector, conditions, CANDIDATES)
             best = fused(by_words, list(similar))[:limit]
             rows = self._store.search_entries([number for number, _ in best])
@@ -172,6 +174,14 @@ class Search:
             for (number, score), row in zip(best, rows, strict=True)
         ]
         return Found(tuple(hits), counts.entries_behind, counts.receipts - counts.embedded + self._nearest.left_out)
+
+    def _by_words(self, words: list[str], conditions: Sequence[Any]) -> list[int]:
+        counts = self._store.receipts_with(words)
+        kept = telling(words, counts, RANKED_MOST)
+        if not kept:
+            return []
+        newest = min(filter(None, counts), default=0) > RANKED_MOST
+        return self._store.matching_words(words_query(kept), conditions, CANDIDATES, newest=newest)
 
 
 def _hit(receipt: SearchReceipt, entry: Entry, score: float, similarity: float | None, by: tuple[str, ...]) -> Hit:

@@ -13,7 +13,8 @@ from headrace.ledger.amendments import merged
 from headrace.service.progress import PageProgress
 from headrace.service.views import Amendment, BatchView, DocumentView, Event
 from headrace.storage.sql_accept import OpenBatch
-from headrace.storage.sql_service import ENDED, WORKED_ON, Seen
+from headrace.storage.sql_records import Seen
+from headrace.storage.sql_service import ENDED, WORKED_ON
 from headrace.storage.store import Accounts, Batch
 
 APPROVED, REJECTED, NEEDS_REVIEW = "approved", "rejected", "needs_review"

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from headrace.ocr.media import MEDIA_TYPES
-from headrace.service import replies
+from headrace.service import reply_models
 from headrace.service.openapi_uploads import upload_paths
 from headrace.service.problems import KINDS, MEDIA_TYPE
 
@@ -37,11 +37,11 @@ def describe(app: FastAPI) -> dict[str, Any]:
     )
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for model in (
-        replies.ProblemReply,
-        replies.FieldError,
-        replies.DocumentReply,
-        replies.LedgerPlace,
-        replies.AmendmentReply,
+        reply_models.ProblemReply,
+        reply_models.FieldError,
+        reply_models.DocumentReply,
+        reply_models.LedgerPlace,
+        reply_models.AmendmentReply,
     ):
         told = model.model_json_schema(ref_template="#/components/schemas/{model}")
         told.pop("$defs", None)

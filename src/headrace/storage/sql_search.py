@@ -6,10 +6,11 @@ transactions at which a killed process could lose something; what is missing is 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Integer, and_, column, func, or_, select, table, text, update
+from sqlalchemy import Integer, TextClause, and_, column, func, or_, select, table, text, update
 from sqlalchemy.dialects.sqlite import insert
 
 from headrace.documents.entry import Entry
@@ -18,6 +19,7 @@ from headrace.storage.sql_reading import as_entry, select_entries
 from headrace.storage.tables import FULL_TEXT, books, embeddings, entries, search_progress, search_receipts
 
 _words = table(FULL_TEXT, column("rowid", Integer), column("rank"))
+_TERMS = "search_terms"
 
 NUMBERS_PER_QUERY = 500  # SQLite takes a bounded number of parameters
 
@@ -162,7 +164,7 @@ class SqlSearch(SqlPart):
         statement = (
             select(its.number, its.change, its.vector)
             .join(search_receipts, search_receipts.c.number == its.number)
-            .where(its.change > change, its.model == model, search_receipts.c.embedded_by == model)
+            .where(its.change > change, its.model == model, _still_of(model))
             .order_by(its.change)
             .limit(limit)
         )
@@ -185,15 +187,27 @@ class SqlSearch(SqlPart):
                 statement = (
                     select(its.number, its.change, its.vector)
                     .join(search_receipts, search_receipts.c.number == its.number)
-                    .where(its.number.in_(piece), its.model == model, search_receipts.c.embedded_by == model)
+                    .where(its.number.in_(piece), its.model == model, _still_of(model))
                 )
                 found += [Embedded(*row) for row in connection.execute(statement)]
         return found
 
-    def matching_words(self, query: str, where: Sequence[Any], limit: int) -> list[int]:
-        """The receipts that match a query of FTS5 and the conditions, the best by BM25 first."""
+    def receipts_with(self, words: Sequence[str]) -> list[int]:
+        """How many receipts have each of these words; 0 also for what the full-text index has in another form."""
+        made = f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{_TERMS} USING fts5vocab(main, {FULL_TEXT}, row)"
+        counts = text(f"SELECT doc FROM temp.{_TERMS} WHERE term = :term")
+        with self._transaction() as connection:
+            connection.exec_driver_sql(made)
+            return [connection.scalar(counts, {"term": as_term(word)}) or 0 for word in words]
+
+    def matching_words(self, query: str, where: Sequence[Any], limit: int, *, newest: bool = False) -> list[int]:
+        """The receipts that match a query of FTS5 and the conditions, the best by BM25 first, or the newest.
+
+        BM25 looks at every receipt that matches, which takes about 0.7 microseconds for each; the newest do not.
+        """
         match = text(f"{FULL_TEXT} MATCH :words").bindparams(words=query)
-        statement = select(_words.c.rowid).where(match).order_by(_words.c.rank).limit(limit)
+        order = _words.c.rowid.desc() if newest else _words.c.rank
+        statement = select(_words.c.rowid).where(match).order_by(order).limit(limit)
         if where:
             statement = statement.join(search_receipts, search_receipts.c.number == _words.c.rowid).where(*where)
         with self._transaction() as connection:
@@ -244,3 +258,17 @@ class SqlSearch(SqlPart):
                 connection.scalar(select(func.count()).where(its.embedded_by == model)) or 0,
                 connection.scalar(select(func.max(embeddings.c.change))) or 0,
             )
+
+
+def as_term(word: str) -> str:
+    """A word as the full-text index has it: small letters without marks."""
+    plain = unicodedata.normalize("NFKD", word)
+    return "".join(letter for letter in plain if not unicodedata.combining(letter)).lower()
+
+
+def _still_of(model: str) -> TextClause:
+    """The receipt's vector is of this model, and of its present text.
+
+    The plus keeps SQLite from beginning with the index of models, in which nearly all receipts are.
+    """
+    return text("+search_receipts.embedded_by = :still_of").bindparams(still_of=model)

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.documents.errors import DocumentError
 from headrace.flow import Admitted, Refusal, ServiceClass
-from headrace.service import replies
+from headrace.service import replies, reply_models
 from headrace.service.auth import Role
 from headrace.service.batch_body import BATCH_TYPES, Item, media_type_of, read_items
 from headrace.service.edge import Edge, Exchange, exchange_of, until_closing
@@ -48,7 +48,7 @@ def router(edge: Edge) -> APIRouter:
         "",
         status_code=202,
         responses=answers(
-            {201: replies.BatchReply, 202: replies.SubmittedBatch}, 400, 408, 409, 413, 415, 422, 429, 503
+            {201: reply_models.BatchReply, 202: reply_models.SubmittedBatch}, 400, 408, 409, 413, 415, 422, 429, 503
         ),
         openapi_extra={
             "requestBody": {
@@ -57,7 +57,7 @@ def router(edge: Edge) -> APIRouter:
         },
     )
     async def submit_batch(
-        request: Request, service_class: Annotated[replies.ClassName, Query(alias="class")] = "batch"
+        request: Request, service_class: Annotated[reply_models.ClassName, Query(alias="class")] = "batch"
     ) -> Response:
         """A whole batch as one body, read only as fast as it is admitted; or, without a body, an open batch."""
         exchange = exchange_of(request)
@@ -75,7 +75,7 @@ def router(edge: Edge) -> APIRouter:
             exchange.body.allow(edge.limits.requests.batch_bytes)
             return await BatchIntake(edge, exchange, client, class_, key, threads).run()
 
-    @routes.get("/{batch_id}", responses=answers({200: replies.BatchReply}, 400))
+    @routes.get("/{batch_id}", responses=answers({200: reply_models.BatchReply}, 400))
     async def get_batch(request: Request, batch_id: BatchId) -> Response:
         """How far a batch is."""
         exchange = exchange_of(request)
@@ -83,7 +83,7 @@ def router(edge: Edge) -> APIRouter:
         exchange.accepts("application/json")
         return _batch_response(await _existing(edge, client, batch_id), 200)
 
-    @routes.post("/{batch_id}:close", responses=answers({200: replies.BatchReply}, 400))
+    @routes.post("/{batch_id}:close", responses=answers({200: reply_models.BatchReply}, 400))
     async def close_batch(request: Request, batch_id: BatchId) -> Response:
         """No more documents come."""
         exchange = exchange_of(request)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import FileResponse
 
 from headrace.ocr.media import HEAD_BYTES, media_type
-from headrace.service import replies
+from headrace.service import replies, reply_models
 from headrace.service.auth import Principal, Role
 from headrace.service.edge import Edge, exchange_of
 from headrace.service.envelope import json_bytes
@@ -22,7 +22,7 @@ from headrace.service.request_headers import attachment, digest_header, matches,
 
 DocumentId = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=256)]
-_DOCUMENT = answers({200: replies.DocumentReply}, 400)
+_DOCUMENT = answers({200: reply_models.DocumentReply}, 400)
 
 
 class Review(BaseModel):
@@ -76,7 +76,7 @@ def router(edge: Edge) -> APIRouter:
 
     @routes.patch(
         "/{document_id}/receipt",
-        responses=answers({200: replies.DocumentReply}, 400, 409, 412, 413, 422, 428),
+        responses=answers({200: reply_models.DocumentReply}, 400, 409, 412, 413, 422, 428),
     )
     async def correct_receipt(
         request: Request,
@@ -109,7 +109,7 @@ def router(edge: Edge) -> APIRouter:
         decide = reception.approve if approves else reception.reject
         return _document_response(await decide(principal.sees, document_id, principal.who, note, version))
 
-    @routes.post("/{document_id}:approve", responses=answers({200: replies.DocumentReply}, 400, 409, 412, 413))
+    @routes.post("/{document_id}:approve", responses=answers({200: reply_models.DocumentReply}, 400, 409, 412, 413))
     async def approve(
         request: Request, document_id: DocumentId, told: Review | None = None, if_match: IfMatch = None
     ) -> Response:
@@ -118,7 +118,7 @@ def router(edge: Edge) -> APIRouter:
         exchange_of(request).accepts("application/json")
         return await review(principal, document_id, told.note if told else "", if_match, approves=True)
 
-    @routes.post("/{document_id}:reject", responses=answers({200: replies.DocumentReply}, 400, 409, 412, 413))
+    @routes.post("/{document_id}:reject", responses=answers({200: reply_models.DocumentReply}, 400, 409, 412, 413))
     async def reject(
         request: Request, document_id: DocumentId, told: Review | None = None, if_match: IfMatch = None
     ) -> Response:
@@ -128,7 +128,7 @@ def router(edge: Edge) -> APIRouter:
         return await review(principal, document_id, told.note if told else "", if_match, approves=False)
 
     @routes.post(
-        "/{document_id}:replay", status_code=202, responses=answers({202: replies.DocumentReply}, 400, 409, 429)
+        "/{document_id}:replay", status_code=202, responses=answers({202: reply_models.DocumentReply}, 400, 409, 429)
     )
     async def replay(request: Request, document_id: DocumentId) -> Response:
         """Runs what failed again, as a new document."""

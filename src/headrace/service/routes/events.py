@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from headrace.service import replies
+from headrace.service import replies, reply_models
 from headrace.service.auth import TICKET_S, Role
 from headrace.service.edge import Edge, exchange_of, until_closing
 from headrace.service.envelope import json_bytes
@@ -54,7 +54,7 @@ def router(edge: Edge) -> APIRouter:
         pieces = until_closing(edge, _stream(edge, since, principal.sees))
         return StreamingResponse(pieces, media_type=SSE, headers=headers)
 
-    @routes.post("/ticket", status_code=201, responses=answers({201: replies.TicketReply}, 400))
+    @routes.post("/ticket", status_code=201, responses=answers({201: reply_models.TicketReply}, 400))
     async def make_ticket(request: Request) -> Response:
         """A pass for a minute, for those who cannot send headers: `GET /v1/events?ticket=...`."""
         exchange = exchange_of(request)

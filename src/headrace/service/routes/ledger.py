@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from headrace.service import replies
+from headrace.service import replies, reply_models
 from headrace.service.auth import Role
 from headrace.service.edge import Edge, exchange_of
 from headrace.service.envelope import json_bytes
@@ -22,7 +22,7 @@ def router(edge: Edge) -> APIRouter:
     """The routes of the ledger. It is one for all clients: reading it needs the role `admin`."""
     routes = APIRouter(prefix="/v1", tags=["ledger"])
 
-    @routes.get("/ledger", responses=answers({200: replies.LedgerPage}, 400))
+    @routes.get("/ledger", responses=answers({200: reply_models.LedgerPage}, 400))
     async def get_ledger(request: Request, after: After = 0, limit: Limit = 256, book: Book = None) -> Response:
         """The entries behind this sequence number, corrections and reviews among them."""
         exchange = exchange_of(request)
@@ -34,7 +34,7 @@ def router(edge: Edge) -> APIRouter:
         more = f"&book={book}" if book else ""
         return _page(f"/v1/ledger?limit={limit}{more}", items, next_after)
 
-    @routes.get("/ledger/{sequence}/proof", responses=answers({200: replies.ProofReply}, 400))
+    @routes.get("/ledger/{sequence}/proof", responses=answers({200: reply_models.ProofReply}, 400))
     async def get_proof(
         request: Request, sequence: Annotated[int, Path(ge=1, le=2**53)], book: Book = None
     ) -> Response:
@@ -47,7 +47,7 @@ def router(edge: Edge) -> APIRouter:
             raise Problem("not-found", f"there is no entry {sequence}")
         return Response(json_bytes(replies.proof(proof)), media_type="application/json")
 
-    @routes.get("/dead-letters", responses=answers({200: replies.DeadLetters}, 400))
+    @routes.get("/dead-letters", responses=answers({200: reply_models.DeadLetters}, 400))
     async def get_dead_letters(request: Request, after: After = 0, limit: Limit = 100) -> Response:
         """Documents that failed and that nobody has run again."""
         exchange = exchange_of(request)

@@ -7,12 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from headrace.service import replies
+from headrace.service import replies, reply_models
 from headrace.service.edge import Edge, exchange_of
 from headrace.service.envelope import json_bytes
 from headrace.service.metrics import Exposition
 from headrace.service.openapi import answers
 from headrace.service.problems import KINDS, Problem, retry_after, type_of
+from headrace.service.reply_models import HealthReply
 
 _NO_STORE = {"Cache-Control": "no-store"}
 
@@ -22,13 +23,13 @@ def router(edge: Edge) -> APIRouter:
     routes = APIRouter(tags=["operation"])
     exposition = Exposition(edge)
 
-    @routes.get("/livez", responses=answers({200: replies.HealthReply}) | {503: {"model": replies.HealthReply}})
+    @routes.get("/livez", responses=answers({200: HealthReply}) | {503: {"model": HealthReply}})
     async def livez() -> Response:
         """Whether the process works; from memory, whatever the load."""
         health = edge.reception.health()
         return _health(replies.health(health), good=health.live)
 
-    @routes.get("/readyz", responses=answers({200: replies.HealthReply}) | {503: {"model": replies.HealthReply}})
+    @routes.get("/readyz", responses=answers({200: HealthReply}) | {503: {"model": HealthReply}})
     async def readyz() -> Response:
         """Whether new work is taken: 503 from the first moment of a drain, with a full disk, and without a store."""
         health = edge.reception.health()
@@ -41,7 +42,7 @@ def router(edge: Edge) -> APIRouter:
         """For Prometheus."""
         return Response(await exposition.text(), headers={"Content-Type": CONTENT_TYPE_LATEST} | _NO_STORE)
 
-    @routes.get("/v1/capacity", responses=answers({200: replies.CapacityReply}))
+    @routes.get("/v1/capacity", responses=answers({200: reply_models.CapacityReply}))
     async def capacity(request: Request) -> Response:
         """Every bound: used and limit, the oldest eligible age, the drain rate, the classes."""
         exchange = exchange_of(request)
