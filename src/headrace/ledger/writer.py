@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,14 @@ from typing import Any
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry, FirstSeen, Head
 from headrace.documents.status import DocumentState, EntryKind, Verdict
-from headrace.ledger.duplicates import Likeness, exact_duplicate, likeness, same_purchase, same_purchase_check
+from headrace.ledger.duplicates import (
+    Likeness,
+    exact_duplicate,
+    likeness,
+    picture_likeness,
+    proposal,
+    proposal_check,
+)
 from headrace.ledger.entry import canonical_json, entry_hash
 from headrace.ledger.policy import Policy
 
@@ -52,11 +60,21 @@ class Draft:
         """What names its purchase; None for a failure, and where too little was read."""
         return likeness(self.receipt) if self.receipt is not None else None
 
+    @cached_property
+    def picture(self) -> Likeness | None:
+        """What its picture is found by; None for a failure, and where too little was read."""
+        return picture_likeness(self.receipt) if self.receipt is not None else None
+
+    @property
+    def likenesses(self) -> tuple[Likeness, ...]:
+        """By what it is compared with earlier receipts, the surest first."""
+        return tuple(filter(None, (self.likeness, self.picture)))
+
     @property
     def digests(self) -> tuple[str, ...]:
-        """What the book is asked for: the digest of its bytes, and the one of its purchase."""
-        alike = self.likeness
-        return tuple(d for d in (self.sha256, alike.digest if alike else None) if d)
+        """What the book is asked for: the digest of its bytes, and those of its purchase and its picture."""
+        alike = tuple(digest for one in self.likenesses for digest in one.digests)
+        return (self.sha256, *alike) if self.sha256 else alike
 
 
 class BookWriter:
@@ -94,18 +112,17 @@ class BookWriter:
         """
         sequence, prev_hash = self._head.sequence, self._head.entry_hash
         in_group: dict[str, FirstSeen] = {}
+        known = ChainMap(in_group, dict(first_seen))
         entries = []
         for draft in drafts:
             sequence += 1
             first = None
             if draft.sha256 is not None:
-                first = first_seen.get(draft.sha256) or in_group.get(draft.sha256)
-            like = draft.likeness
-            alike = (first_seen.get(like.digest) or in_group.get(like.digest)) if like is not None else None
-            entry = self._entry(draft, first, alike, sequence, prev_hash)
+                first = known.get(draft.sha256)
+            entry = self._entry(draft, first, known, sequence, prev_hash)
             if entry.kind is EntryKind.RECEIPT and draft.sha256 is not None:
                 seen = FirstSeen(entry.document_id, sequence, entry.uri)
-                in_group |= dict.fromkeys((draft.sha256, *filter(None, [entry.likeness])), seen)
+                in_group |= dict.fromkeys((draft.sha256, *entry.likeness), seen)
             prev_hash = entry.entry_hash
             entries.append(entry)
         return entries
@@ -119,7 +136,7 @@ class BookWriter:
         self._head = Head(self._book, entries[-1].sequence, entries[-1].entry_hash)
 
     def _entry(
-        self, draft: Draft, first: FirstSeen | None, alike: FirstSeen | None, sequence: int, prev_hash: str
+        self, draft: Draft, first: FirstSeen | None, known: Mapping[str, FirstSeen], sequence: int, prev_hash: str
     ) -> Entry:
         document, sha256, state = draft.document, draft.sha256, draft.state
         receipt, failure = draft.receipt, draft.failure
@@ -135,10 +152,10 @@ class BookWriter:
         elif receipt is not None:
             kind = EntryKind.RECEIPT
             verdict, checks = self._policy.judge(receipt, self._today, partial=state is DocumentState.PARTIAL)
-            if alike is not None and draft.likeness is not None:
-                evidence = draft.likeness.evidence
-                duplicate_of = same_purchase(alike, evidence)
-                checks = [*checks, same_purchase_check(alike, evidence)]
+            alike, before = _earlier(draft, known)
+            if alike is not None and before is not None:
+                duplicate_of = proposal(before, alike)
+                checks = [*checks, proposal_check(before, alike)]
                 verdict = Verdict.NEEDS_REVIEW if verdict is Verdict.ACCEPTED else verdict
         else:
             kind = EntryKind.FAILURE
@@ -176,5 +193,17 @@ class BookWriter:
             content,
             prev_hash,
             entry_hash(prev_hash, content),
-            draft.likeness.digest if kind is EntryKind.RECEIPT and draft.likeness and alike is None else None,
+            _new_digests(draft, known) if kind is EntryKind.RECEIPT else (),
         )
+
+
+def _earlier(draft: Draft, known: Mapping[str, FirstSeen]) -> tuple[Likeness | None, FirstSeen | None]:
+    """The surest likeness that an earlier receipt has, too, and the first such receipt."""
+    for one in draft.likenesses:
+        if found := [known[digest] for digest in one.digests if digest in known]:
+            return one, min(found, key=lambda seen: seen.sequence)
+    return None, None
+
+
+def _new_digests(draft: Draft, known: Mapping[str, FirstSeen]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(d for one in draft.likenesses for d in one.digests if d not in known))

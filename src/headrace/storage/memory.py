@@ -223,7 +223,7 @@ class MemoryStore:
         self._books[entry.book].append(entry)
         if entry.kind is EntryKind.RECEIPT:
             seen = FirstSeen(entry.document_id, entry.sequence, entry.uri)
-            self._first_seen |= {(entry.book, digest): seen for digest in (entry.sha256, entry.likeness) if digest}
+            self._first_seen |= {(entry.book, digest): seen for digest in (entry.sha256, *entry.likeness) if digest}
         changes = {counter_of(entry): 1, "in_flight": -1}
         if entry.verdict in (Verdict.NEEDS_REVIEW, Verdict.REJECTED):
             changes[str(entry.verdict)] = 1

@@ -147,7 +147,7 @@ class SqlLedger(SqlPart):
             (book_id, bytes.fromhex(digest), e.sequence, e.batch_id, e.position)
             for e in group
             if e.kind is EntryKind.RECEIPT
-            for digest in (e.sha256, e.likeness)
+            for digest in (e.sha256, *e.likeness)
             if digest
         ]
         self._fast_insert(first_seen, _FIRST, receipts)
