@@ -87,13 +87,64 @@ def test_where_neither_number_nor_time_was_read_nothing_is_proposed(photo: Any) 
 def test_the_first_of_three_pictures_is_the_one_that_the_others_point_to(photo: Any) -> None:
     drafts = [photo(n) for n in (1, 2, 3)]
     assert [e.duplicate_of and e.duplicate_of["sequence"] for e in decide(drafts)] == [None, 1, 1]
-    known = {likeness(receipt()).digest: FirstSeen("d9", 7, "old.jpg")}  # type: ignore[union-attr]
+    known = {likeness(receipt()).digests[0]: FirstSeen("d9", 7, "old.jpg")}  # type: ignore[union-attr]
     assert [e.duplicate_of["sequence"] for e in decide(drafts, known)] == [7, 7, 7]
+
+
+def with_picture(draft: Draft, picture: str | None, **told: str | None) -> Draft:
+    reading = {"page": 1, "engine": "rapidocr", "picture_hash": picture}
+    return replace(draft, receipt=receipt(**told) | {"processing": {"page_readings": [reading]}})
+
+
+PICTURE = "00ff12ab34cd56ef"
+UNNAMED = {"number": None, "time": None}
+
+
+@pytest.mark.parametrize("copy", ["00ff12ab34cd56ef", "00fe12ab34cd56ee", "10ff12ab34cc46ef"])
+def test_a_picture_that_was_saved_again_is_found_though_number_and_time_were_not_read(photo: Any, copy: str) -> None:
+    first, second = decide([with_picture(photo(1), PICTURE, **UNNAMED), with_picture(photo(2), copy, **UNNAMED)])
+    assert first.duplicate_of is None
+    assert (second.kind, second.verdict) == (EntryKind.RECEIPT, Verdict.NEEDS_REVIEW)
+    assert (second.duplicate_of["kind"], second.duplicate_of["sequence"]) == ("reencoded", 1)
+    assert second.duplicate_of["evidence"] == [
+        "the pictures look alike", "the same total 2.50 EUR", "the same date 2026-03-03",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("other", [{"total": "2.60"}, {"date": "2026-03-02"}, {"date": None}, {"total": None}])
+def test_a_picture_alone_is_no_evidence(photo: Any, other: dict[str, str | None]) -> None:
+    drafts = [with_picture(photo(1), PICTURE, **UNNAMED), with_picture(photo(2), PICTURE, **UNNAMED | other)]
+    assert [e.duplicate_of for e in decide(drafts)] == [None, None]
+
+
+def test_pictures_that_differ_in_every_part_are_two_purchases(photo: Any) -> None:
+    drafts = [with_picture(photo(1), PICTURE, **UNNAMED), with_picture(photo(2), "10fe12aa34cc56ee", **UNNAMED)]
+    assert [e.duplicate_of for e in decide(drafts)] == [None, None]
+
+
+def test_the_same_purchase_is_surer_than_the_same_picture(photo: Any) -> None:
+    drafts = [with_picture(photo(1), PICTURE), with_picture(photo(2), PICTURE)]
+    assert decide(drafts)[1].duplicate_of["kind"] == "same_content"
+
+
+def test_the_first_of_three_alike_pictures_is_the_one_that_is_named(photo: Any) -> None:
+    pictures = [PICTURE, "00ff0000000056ef", "0000000012ab56ef"]
+    drafts = [with_picture(photo(n), picture, **UNNAMED) for n, picture in enumerate(pictures, 1)]
+    assert [e.duplicate_of and e.duplicate_of["sequence"] for e in decide(drafts)] == [None, 1, 1]
 
 
 def test_the_same_bytes_are_a_duplicate_and_no_proposal(photo: Any) -> None:
     copy = replace(photo(2), sha256=photo(1).sha256)
     assert decide([photo(1), copy])[1].kind is EntryKind.DUPLICATE
+
+
+def test_what_another_owner_has_is_neither_a_duplicate_nor_a_proposal(photo: Any) -> None:
+    drafts = [replace(photo(n), owner=owner) for n, owner in ((1, "acme"), (2, "other"), (3, "acme"))]
+    drafts.append(replace(photo(4), owner="other", sha256=drafts[0].sha256))
+    drafts.append(replace(photo(5), owner="other", sha256=drafts[1].sha256))
+    entries = decide(drafts)
+    assert [e.duplicate_of and e.duplicate_of["sequence"] for e in entries] == [None, None, 1, 2, 2]
+    assert [e.kind is EntryKind.DUPLICATE for e in entries] == [False, False, False, False, True]
 
 
 def test_a_rerun_makes_the_same_proposals_however_the_groups_are_cut(photo: Any) -> None:
@@ -103,8 +154,7 @@ def test_a_rerun_makes_the_same_proposals_however_the_groups_are_cut(photo: Any)
     for draft in drafts:
         (entry,) = writer.decide([draft], seen)
         writer.committed([entry])
-        if entry.likeness:
-            seen[entry.likeness] = FirstSeen(entry.document_id, entry.sequence, entry.uri)
+        seen |= dict.fromkeys(entry.known_by[1:], FirstSeen(entry.document_id, entry.sequence, entry.uri))
         cut.append(entry)
     assert [e.entry_hash for e in whole] == [e.entry_hash for e in cut]
 

@@ -98,7 +98,7 @@ async def vectors_of(
 def test_texts_of_like_length_go_together_within_the_tokens_of_a_batch_and_come_back_in_order() -> None:
     embedder = Watched()
     texts = ["word " * (1 + n * 37 % 100) for n in range(400)]
-    batching = token_batching(max_items=16, max_tokens=600, linger_s=0.0)
+    batching = token_batching(600, max_items=16, linger_s=0.0)
     outcomes = asyncio.run(vectors_of(embedder, texts, batching))
     assert [outcome.item.text for outcome in outcomes] == texts
     assert sum(map(len, embedder.batches)) == 400

@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from search_workspace import BREAD, FOUR, HOTEL, TAXI, add_receipts, correct, receipts_in, review
 
 from headrace.documents.status import Verdict
-from headrace.search import BadQuery, Filters, Found, Search, rebuild, update
+from headrace.search import BadQuery, EmbedderFailed, Filters, Found, Search, Tokens, Vector, rebuild, update
 from headrace.search.minilm import MiniLM
 from headrace.search.null import NullEmbedder
 from headrace.search.vector_index import FOLDER, index_file
@@ -241,6 +243,42 @@ def test_it_is_indexed_while_a_service_has_the_workspace_and_by_one_at_a_time(wo
         assert found(workspace, "bread").complete
         with SqliteStore.open_beside(workspace), pytest.raises(WorkspaceBusy):
             indexed(workspace)
+
+
+class Failing(NullEmbedder):
+    """Gives vectors for so many calls, then none; and none for some texts."""
+
+    def __init__(self, good: float, poison: str = "no such text") -> None:
+        super().__init__()
+        self.good, self.poison = good, poison
+
+    def embed(self, texts: Sequence[Tokens]) -> list[Vector]:
+        self.good -= 1
+        if self.good < 0 or any(self.poison in text.text for text in texts):
+            raise EmbedderFailed("out of order")
+        return super().embed(texts)
+
+
+def test_a_receipt_that_cannot_be_embedded_costs_its_vector_only_and_is_tried_again(workspace: Path) -> None:
+    progress = asyncio.run(update(workspace, Failing(math.inf, "Hotel")))
+    assert (progress.embedded, progress.failed) == (3, 1)
+    assert "out of order" in progress.failures[0]
+    result = found(workspace, "nights")
+    assert (result.without_vector, result.hits[0].merchant) == (1, HOTEL[0])
+    assert asyncio.run(update(workspace, Failing(math.inf, "Hotel"))).failed == 1
+    assert asyncio.run(update(workspace, NULL)).embedded == 1
+    assert found(workspace, "nights").complete
+
+
+def test_an_embedder_that_is_gone_ends_the_update_and_what_was_made_stays(tmp_path: Path) -> None:
+    add_receipts(tmp_path, [(f"Shop {n}", *BREAD[1:]) for n in range(300)])
+    with pytest.raises(EmbedderFailed, match="the next update goes on here"):
+        asyncio.run(update(tmp_path, Failing(3)))
+    with SqliteStore.read(tmp_path) as store:
+        made = store.search_counts(NULL.name, 1).embedded
+    assert 0 < made < 300
+    assert asyncio.run(update(tmp_path, NULL)).embedded == 300 - made
+    assert found(tmp_path, "shop").complete
 
 
 def test_where_there_is_no_workspace_none_is_made(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def test_the_description_names_every_route_of_the_contract(api):
         "POST /v1/batches/{batch_id}:close", "GET /v1/batches/{batch_id}", "GET /v1/batches/{batch_id}/results",
         "GET /v1/dead-letters", "GET /v1/ledger", "GET /v1/ledger/{sequence}/proof", "GET /v1/events",
         "POST /v1/uploads", "OPTIONS /v1/uploads", "HEAD /v1/uploads/{upload_id}", "PATCH /v1/uploads/{upload_id}",
-        "DELETE /v1/uploads/{upload_id}", "GET /v1/capacity", "GET /livez", "GET /readyz", "GET /metrics",
+        "DELETE /v1/uploads/{upload_id}", "GET /v1/capacity", "GET /v1/search",
+        "GET /livez", "GET /readyz", "GET /metrics",
     }  # fmt: skip
 
 

@@ -173,7 +173,8 @@ class PageReading(_Model):
     `engine` is its name, or `text_layer`. `variant` is the copy that the text was read from: the page as it was handed
     in (`original`), or one with faint print and shadows taken out (`flattened`). `effort` is `thorough` where the
     detector was shown the page larger, and `reason` says why it was looked at again. `rotation_applied` is by how many
-    degrees clockwise the stored page was turned, and `rotation_reason` who said so.
+    degrees clockwise the stored page was turned, and `rotation_reason` who said so. `picture_hash` is 64 bits in hex
+    that are nearly the same for the same picture saved again.
     """
 
     page: int
@@ -183,6 +184,7 @@ class PageReading(_Model):
     reason: str | None = None
     rotation_applied: Literal[0, 90, 180, 270] = 0
     rotation_reason: str | None = None
+    picture_hash: str | None = None
 
 
 class Processing(_Model):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +13,14 @@ from typing import Any
 from headrace.documents.document import Document
 from headrace.documents.entry import Entry, FirstSeen, Head
 from headrace.documents.status import DocumentState, EntryKind, Verdict
-from headrace.ledger.duplicates import Likeness, exact_duplicate, likeness, same_purchase, same_purchase_check
+from headrace.ledger.duplicates import (
+    Likeness,
+    exact_duplicate,
+    likeness,
+    picture_likeness,
+    proposal,
+    proposal_check,
+)
 from headrace.ledger.entry import canonical_json, entry_hash
 from headrace.ledger.policy import Policy
 
@@ -30,6 +39,8 @@ class Draft:
         receipt: `Receipt` as JSON types (`model_dump(mode="json")`); None for a failure.
         state: SUCCEEDED or PARTIAL with a receipt, FAILED or CANCELLED with a failure.
         failure: `DocumentFailure.as_dict()`; None with a receipt.
+        owner: the client whose it is; "" where there are none. Only what one owner handed in is a duplicate of other
+            things of his: he would learn from the link what others have, and get no receipt of his own.
     """
 
     document: Document
@@ -38,6 +49,7 @@ class Draft:
     receipt: Mapping[str, Any] | None = None
     state: DocumentState = DocumentState.SUCCEEDED
     failure: Mapping[str, Any] | None = None
+    owner: str = ""
 
     def __post_init__(self) -> None:
         if (self.receipt is None) == (self.failure is None):
@@ -52,11 +64,27 @@ class Draft:
         """What names its purchase; None for a failure, and where too little was read."""
         return likeness(self.receipt) if self.receipt is not None else None
 
+    @cached_property
+    def picture(self) -> Likeness | None:
+        """What its picture is found by; None for a failure, and where too little was read."""
+        return picture_likeness(self.receipt) if self.receipt is not None else None
+
+    @property
+    def likenesses(self) -> tuple[Likeness, ...]:
+        """By what it is compared with earlier receipts, the surest first."""
+        return tuple(filter(None, (self.likeness, self.picture)))
+
     @property
     def digests(self) -> tuple[str, ...]:
-        """What the book is asked for: the digest of its bytes, and the one of its purchase."""
-        alike = self.likeness
-        return tuple(d for d in (self.sha256, alike.digest if alike else None) if d)
+        """What the book is asked for: the keys of its bytes, and those of its purchase and its picture."""
+        alike = tuple(self.key(digest) for one in self.likenesses for digest in one.digests)
+        return (self.key(self.sha256), *alike) if self.sha256 else alike
+
+    def key(self, digest: str) -> str:
+        """Under what the book knows a digest: itself, or the digest of it and the owner."""
+        if not self.owner:
+            return digest
+        return hashlib.sha256(f"owner\n{self.owner}\n{digest}".encode()).hexdigest()
 
 
 class BookWriter:
@@ -94,18 +122,16 @@ class BookWriter:
         """
         sequence, prev_hash = self._head.sequence, self._head.entry_hash
         in_group: dict[str, FirstSeen] = {}
+        known = ChainMap(in_group, dict(first_seen))
         entries = []
         for draft in drafts:
             sequence += 1
             first = None
             if draft.sha256 is not None:
-                first = first_seen.get(draft.sha256) or in_group.get(draft.sha256)
-            like = draft.likeness
-            alike = (first_seen.get(like.digest) or in_group.get(like.digest)) if like is not None else None
-            entry = self._entry(draft, first, alike, sequence, prev_hash)
-            if entry.kind is EntryKind.RECEIPT and draft.sha256 is not None:
-                seen = FirstSeen(entry.document_id, sequence, entry.uri)
-                in_group |= dict.fromkeys((draft.sha256, *filter(None, [entry.likeness])), seen)
+                first = known.get(draft.key(draft.sha256))
+            entry = self._entry(draft, first, known, sequence, prev_hash)
+            if entry.known_by:
+                in_group |= dict.fromkeys(entry.known_by, FirstSeen(entry.document_id, sequence, entry.uri))
             prev_hash = entry.entry_hash
             entries.append(entry)
         return entries
@@ -119,7 +145,7 @@ class BookWriter:
         self._head = Head(self._book, entries[-1].sequence, entries[-1].entry_hash)
 
     def _entry(
-        self, draft: Draft, first: FirstSeen | None, alike: FirstSeen | None, sequence: int, prev_hash: str
+        self, draft: Draft, first: FirstSeen | None, known: Mapping[str, FirstSeen], sequence: int, prev_hash: str
     ) -> Entry:
         document, sha256, state = draft.document, draft.sha256, draft.state
         receipt, failure = draft.receipt, draft.failure
@@ -135,10 +161,10 @@ class BookWriter:
         elif receipt is not None:
             kind = EntryKind.RECEIPT
             verdict, checks = self._policy.judge(receipt, self._today, partial=state is DocumentState.PARTIAL)
-            if alike is not None and draft.likeness is not None:
-                evidence = draft.likeness.evidence
-                duplicate_of = same_purchase(alike, evidence)
-                checks = [*checks, same_purchase_check(alike, evidence)]
+            alike, before = _earlier(draft, known)
+            if alike is not None and before is not None:
+                duplicate_of = proposal(before, alike)
+                checks = [*checks, proposal_check(before, alike)]
                 verdict = Verdict.NEEDS_REVIEW if verdict is Verdict.ACCEPTED else verdict
         else:
             kind = EntryKind.FAILURE
@@ -176,5 +202,17 @@ class BookWriter:
             content,
             prev_hash,
             entry_hash(prev_hash, content),
-            draft.likeness.digest if kind is EntryKind.RECEIPT and draft.likeness and alike is None else None,
+            _new_keys(draft, known) if kind is EntryKind.RECEIPT else (),
         )
+
+
+def _earlier(draft: Draft, known: Mapping[str, FirstSeen]) -> tuple[Likeness | None, FirstSeen | None]:
+    """The surest likeness that an earlier receipt has, too, and the first such receipt."""
+    for one in draft.likenesses:
+        if found := [known[key] for key in map(draft.key, one.digests) if key in known]:
+            return one, min(found, key=lambda seen: seen.sequence)
+    return None, None
+
+
+def _new_keys(draft: Draft, known: Mapping[str, FirstSeen]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key for key in draft.digests if key not in known))

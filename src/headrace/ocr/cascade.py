@@ -8,7 +8,7 @@ Pages are named in the receipt with the reason, and so is the copy that their te
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from headrace.documents.receipt import PageReading
@@ -32,6 +32,7 @@ class PageView:
         turn: degrees clockwise by which it was turned after that, because of what is on it.
         trouble: what is wrong with its picture; empty when nothing is.
         second: why it was looked at a second time, restored and thoroughly; empty for the first look.
+        picture: its fingerprint, upright and not restored; None for a page without a picture, or with nothing on it.
     """
 
     page: int
@@ -39,6 +40,7 @@ class PageView:
     turn: int = 0
     trouble: str = ""
     second: str = ""
+    picture: str | None = None
 
     def reading(self, engine: str, source: TextSource) -> PageReading:
         """The view as the receipt records it."""
@@ -55,6 +57,7 @@ class PageView:
             reason=self.second or None,
             rotation_applied=cast(Literal[0, 90, 180, 270], degrees),
             rotation_reason=", ".join(reasons) or None,
+            picture_hash=self.picture,
         )
 
 
@@ -73,10 +76,7 @@ def second_looks(document: DocumentText, doubts: Sequence[str]) -> dict[int, Pag
     poor = [view for view in pictures if view.trouble]
     others = [view for view in pictures if not view.trouble] if doubts else []
     chosen = sorted([*poor, *others][:MOST_PAGES], key=lambda view: view.page)
-    return {
-        view.page: PageView(view.page, view.orientation, view.turn, view.trouble, view.trouble or ", ".join(doubts))
-        for view in chosen
-    }
+    return {view.page: replace(view, second=view.trouble or ", ".join(doubts)) for view in chosen}
 
 
 def legibility(pages: Iterable[PageText]) -> float:

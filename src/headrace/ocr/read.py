@@ -210,6 +210,7 @@ def _recognise(
 ) -> tuple[PageText, PageView]:
     """The lines of a page, upright, and how it was looked at; a tall page is shown to the engine in bands."""
     from headrace.ocr.bands import cut, join, on_page
+    from headrace.ocr.fingerprint import fingerprint
     from headrace.ocr.restore import flatten, judge
     from headrace.ocr.upright import find_turn, turned
 
@@ -227,10 +228,12 @@ def _recognise(
             page_clock.check()
             boxes = join(boxes, found, band[0] / height, above_ends) if band[0] else found
             above_ends = band[1] / height
-        paper = None if second else judge(image.pixels, boxes)
+        paper, picture = (None, None) if second else (judge(image.pixels, boxes), fingerprint(image.pixels))
     lines = group_lines(boxes, aspect=width / height)
     text = PageText(image.number, image.width_px, image.height_px, lines, warnings=image.warnings)
-    return text, second or PageView(image.number, image.orientation, turn, paper.trouble if paper else "")
+    return text, second or PageView(
+        image.number, image.orientation, turn, paper.trouble if paper else "", picture=picture
+    )
 
 
 class _PageClock:

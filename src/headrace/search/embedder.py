@@ -40,6 +40,10 @@ class Embedder(Protocol):
     def sessions(self) -> int:
         """How many calls of `embed` may run at once."""
 
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of the largest batch that is worth making, padding counted."""
+
     def tokens(self, text: str) -> Tokens:
         """Counts the tokens of a text, and cuts it to what the model reads. Any thread may call it."""
 

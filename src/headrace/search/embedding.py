@@ -14,8 +14,6 @@ from headrace.pipeline import Batching, Pipeline, Stage
 from headrace.search.embedder import Embedder, Tokens, Vector
 
 BATCH_ITEMS = 32
-BATCH_TOKENS = 2048
-"""Tokens of a batch, padding counted. What a session needs for it grows with this: about 25 KB a token."""
 
 LOOKAHEAD_BATCHES = 8
 """How many batches' worth of waiting texts the next batch is chosen from: more of it, less padding."""
@@ -26,14 +24,12 @@ GROUP = 64
 """Outcomes that a sink may be given at once."""
 
 
-def token_batching(
-    *, max_items: int = BATCH_ITEMS, max_tokens: int = BATCH_TOKENS, linger_s: float = LINGER_S
-) -> Batching:
+def token_batching(max_tokens: int, *, max_items: int = BATCH_ITEMS, linger_s: float = LINGER_S) -> Batching:
     """Batches of `Tokens` by what they cost a model that pads: the longest times the count.
 
     Args:
-        max_items: the most texts in a batch.
-        max_tokens: the most tokens, padding counted.
+        max_tokens: the most tokens in a batch, padding counted.
+        max_items: the most texts in it.
         linger_s: how long the oldest text waits for others of its length.
     """
     return Batching(
@@ -54,14 +50,14 @@ def embed_stage(embedder: Embedder, *, batching: Batching | None = None, permits
 
     Args:
         embedder: is not closed here.
-        batching: `token_batching()` when not given.
+        batching: `token_batching` of the embedder's `batch_tokens` when not given.
         permits: one for each session when not given. Give the same to all stages that share the embedder.
     """
     return Stage(
         embedder.embed,
         name="embed",
         workers=embedder.sessions,
-        batching=batching or token_batching(),
+        batching=batching or token_batching(embedder.batch_tokens),
         permits=permits or Permits(embedder.sessions),
     )
 

@@ -18,6 +18,7 @@ KEY_VARIABLE = "HEADRACE_EMBEDDINGS_KEY"
 """Where the key is read from: what stands in a command line can be read by everybody."""
 
 _CHARACTERS_A_TOKEN = 4  # of English prose; batches are measured with it, and nothing is cut by it
+_BATCH_TOKENS = 8192  # an answer of 32 texts; a call over a network should be worth its way
 _CALLS_AT_ONCE = LimitBounds(floor=1, ceiling=16, initial=4)
 
 
@@ -56,6 +57,7 @@ class EndpointEmbedder:
         key = key or os.environ.get(KEY_VARIABLE)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.name = endpoint_name(url, model)
+        self.batch_tokens = _BATCH_TOKENS
         self.sessions = _CALLS_AT_ONCE.ceiling
         self._address, self._model, self._deadline_s = f"{url.rstrip('/')}/embeddings", model, deadline_s
         self._client = httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(60.0), transport=transport)

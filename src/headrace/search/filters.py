@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from sqlalchemy import and_, select
+
 from headrace.documents.status import Verdict
 from headrace.ledger.reading import letters
 from headrace.search.errors import BadQuery
 from headrace.search.receipt_text import ten_thousandths
-from headrace.storage.tables import books, search_receipts
+from headrace.storage.tables import books, entries, search_receipts, submissions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,7 @@ class Filters:
         verdict: with reviews applied.
         batch: the number of a batch, as `headrace status` has it.
         book: the name of a book.
+        client: only what this client of the service handed in; what came by `headrace run` is nobody's.
     """
 
     after: dt.date | None = None
@@ -37,6 +40,7 @@ class Filters:
     verdict: Verdict | None = None
     batch: int | None = None
     book: str | None = None
+    client: str | None = None
 
     def conditions(self) -> list[Any]:
         """As SQL conditions on `search_receipts`.
@@ -72,7 +76,23 @@ class Filters:
             conditions.append(
                 its.book_id.in_(books.select().with_only_columns(books.c.id).where(books.c.name == self.book))
             )
+        if self.client is not None:
+            conditions.append(_handed_in_by(self.client))
         return conditions
+
+
+def _handed_in_by(client: str) -> Any:
+    """By document and not by batch: only the submission says whose a document is."""
+    entry, its = entries.c, submissions.c
+    document = and_(its.batch_id == entry.batch_id, its.position == entry.position)
+    return (
+        select(entry.sequence)
+        .join_from(entries, submissions, document)
+        .where(entry.book_id == search_receipts.c.book_id, entry.sequence == search_receipts.c.sequence)
+        .where(its.client == client)
+        .correlate(search_receipts)
+        .exists()
+    )
 
 
 def _scaled(amount: Decimal) -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from headrace.documents.entry import Entry
 from headrace.documents.status import EntryKind
@@ -26,7 +27,9 @@ from headrace.storage.sql_search import SearchReceipt, Unembedded
 from headrace.storage.sqlite import SqliteStore
 
 R = TypeVar("R")
-_PAGE = 256
+_ENTRIES = 64  # a transaction; so few, because a run or a service waits for it
+_TEXTS = 256
+_NOT_THE_TEXTS = 8  # one that cannot be embedded costs itself; when so many in a row cannot, it is not the texts
 _SHOWN = 5
 
 
@@ -76,17 +79,17 @@ async def update(
     progress = Progress()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="headrace-search") as executor:
         thread = _StoreThread(executor)
-        store = await thread.call(partial(SqliteStore.open_beside, workspace))
+        stores = await thread.call(partial(Stores.open, workspace))
         try:
-            async for page in _texts(thread, store):
+            async for page in _texts(thread, stores):
                 progress.taken_in += page
                 tell(progress)
-            counts = await thread.call(partial(store.search_counts, embedder.name, TEXT_VERSION))
+            counts = await thread.call(partial(stores.reading.search_counts, embedder.name, TEXT_VERSION))
             progress.to_embed = counts.receipts - counts.embedded
-            await _embed(thread, store, workspace, embedder, batching, progress, tell)
-            progress.index_written |= await thread.call(partial(save_index, store, workspace, embedder.name))
+            await _embed(thread, stores, workspace, embedder, batching, progress, tell)
+            progress.index_written |= await thread.call(partial(save_index, stores.reading, workspace, embedder.name))
         finally:
-            await asyncio.shield(thread.call(store.close))
+            await asyncio.shield(thread.call(stores.close))
     return progress
 
 
@@ -98,14 +101,36 @@ async def rebuild(workspace: Path, model: str) -> bool:
     """
 
     def build() -> bool:
-        with SqliteStore.open_beside(workspace) as store:
-            return save_index(store, workspace, model, afresh=True)
+        with closing(Stores.open(workspace)) as stores:
+            return save_index(stores.reading, workspace, model, afresh=True)
 
     return await asyncio.to_thread(build)
 
 
+class Stores(NamedTuple):
+    """A store to write with, and one to read with: a transaction of the first keeps a run or a service waiting."""
+
+    writing: SqliteStore
+    reading: SqliteStore
+
+    @classmethod
+    def open(cls, workspace: Path) -> Self:
+        """Opens both; raises what `SqliteStore.open_beside` does."""
+        writing = SqliteStore.open_beside(workspace)
+        try:
+            return cls(writing, SqliteStore.read(workspace))
+        except BaseException:
+            writing.close()
+            raise
+
+    def close(self) -> None:
+        """Closes both, and gives back the lock."""
+        self.reading.close()
+        self.writing.close()
+
+
 class _StoreThread:
-    """The one thread that has the store: source and sink of the pipeline meet there and nowhere else."""
+    """The one thread that has the stores: source and sink of the pipeline meet there and nowhere else."""
 
     def __init__(self, executor: ThreadPoolExecutor) -> None:
         self._executor = executor
@@ -114,17 +139,17 @@ class _StoreThread:
         return await asyncio.get_running_loop().run_in_executor(self._executor, step)
 
 
-async def _texts(thread: _StoreThread, store: SqliteStore) -> AsyncIterator[int]:
+async def _texts(thread: _StoreThread, stores: Stores) -> AsyncIterator[int]:
     """Takes in entries, a page at a time; gives how many receipts each had."""
-    for head in await thread.call(store.books):
-        while page := await thread.call(partial(_take_in_page, store, head.book)):
-            yield page[0]
+    for head in await thread.call(stores.reading.books):
+        while (taken_in := await thread.call(partial(take_in_page, stores, head.book))) is not None:
+            yield taken_in
 
 
-def _take_in_page(store: SqliteStore, book: str) -> tuple[int] | None:
-    """The next page of a book; None when there is nothing more."""
-    after = store.search_cursor(book, TEXT_VERSION)
-    page = store.entries(book=book, after_sequence=after, limit=_PAGE)
+def take_in_page(stores: Stores, book: str) -> int | None:
+    """Takes in the next entries of a book; returns how many receipts those were, None when there were no entries."""
+    store = stores.reading
+    page = store.entries(book=book, after_sequence=store.search_cursor(book, TEXT_VERSION), limit=_ENTRIES)
     if not page:
         return None
     amended = {_place(entry) for entry in page if entry.kind in (EntryKind.CORRECTION, EntryKind.REVIEW)}
@@ -133,8 +158,8 @@ def _take_in_page(store: SqliteStore, book: str) -> tuple[int] | None:
     for _, entries in groupby(store.amended(sorted(amended)), key=_place):
         receipts.append(searched(list(entries)))
     found: list[SearchReceipt] = [receipt for receipt in receipts if receipt]
-    store.take_in(book, found, page[-1].sequence, TEXT_VERSION)
-    return (len(found),)
+    stores.writing.take_in(book, found, page[-1].sequence, TEXT_VERSION)
+    return len(found)
 
 
 def _place(entry: Entry) -> tuple[int, int]:
@@ -143,7 +168,7 @@ def _place(entry: Entry) -> tuple[int, int]:
 
 async def _embed(
     thread: _StoreThread,
-    store: SqliteStore,
+    stores: Stores,
     workspace: Path,
     embedder: Embedder,
     batching: Batching | None,
@@ -152,28 +177,29 @@ async def _embed(
 ) -> None:
     async def source() -> AsyncIterator[Unembedded]:
         after = 0
-        while page := await thread.call(partial(store.unembedded, embedder.name, after_number=after, limit=_PAGE)):
+        next_page = partial(stores.reading.unembedded, embedder.name, limit=_TEXTS)
+        while page := await thread.call(partial(next_page, after_number=after)):
             for text in page:
                 yield text
             after = page[-1].number
 
-    unsaved = 0
+    unsaved = failed_in_a_row = 0
 
     async def sink(outcomes: Sequence[Success[Unembedded, Vector] | Failure[Unembedded]]) -> None:
-        nonlocal unsaved
+        nonlocal unsaved, failed_in_a_row
         vectors = [(one.item, as_bytes(one.value)) for one in outcomes if isinstance(one, Success)]
         failures = [one for one in outcomes if isinstance(one, Failure)]
-        kept = await thread.call(partial(store.keep_vectors, embedder.name, vectors)) if vectors else 0
+        kept = await thread.call(partial(stores.writing.keep_vectors, embedder.name, vectors)) if vectors else 0
         progress.embedded += kept
         progress.failed += len(failures)
         progress.failures += [one.detail for one in failures[: _SHOWN - len(progress.failures)]]
         tell(progress)
         unsaved += kept
         if unsaved >= TAIL_MOST:  # more than a search would look through one by one
-            progress.index_written |= await thread.call(partial(save_index, store, workspace, embedder.name))
+            progress.index_written |= await thread.call(partial(save_index, stores.reading, workspace, embedder.name))
             unsaved = 0
-        if failures and not vectors:
-            # A text that cannot be embedded costs itself; when none can, it is not the texts.
+        failed_in_a_row = 0 if vectors else failed_in_a_row + len(failures)
+        if failed_in_a_row >= _NOT_THE_TEXTS:
             raise EmbedderFailed(
                 f"{embedder.name} gives no vectors: {failures[0].detail}; the next update goes on here"
             )

@@ -38,6 +38,8 @@ class MiniLM:
 
     name = "all-MiniLM-L6-v2-int8"
     dimensions = DIMENSIONS
+    batch_tokens = 384
+    """Larger batches leave the caches of a core, and each text then takes longer: measured by bench/embed.py."""
 
     def __init__(self, *, sessions: int | None = None) -> None:
         if sessions is not None and sessions < 1:
@@ -55,8 +57,6 @@ class MiniLM:
         options = onnxruntime.SessionOptions()
         # One thread a session: texts side by side use cores better than one text spread over them.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        # Batches differ in shape, and an arena keeps the memory of every shape it has met.
-        options.enable_cpu_mem_arena = False
         self._free: SimpleQueue[Any] = SimpleQueue()  # bounded by the sessions
         for _ in range(self.sessions):
             self._free.put(onnxruntime.InferenceSession(str(model_path()), options, providers=["CPUExecutionProvider"]))

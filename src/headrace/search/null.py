@@ -22,6 +22,7 @@ class NullEmbedder:
     """
 
     sessions = 1
+    batch_tokens = 2048
 
     def __init__(self, dimensions: int = 64) -> None:
         if dimensions < 1:

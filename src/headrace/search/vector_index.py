@@ -33,7 +33,7 @@ _TAIL_USUAL, _TAIL_SHARE = 1000, 100  # a file is written anew for as many, or f
 _REPLACED_SHARE = 5  # a removed vector stays in the graph as a dead end: beyond a fifth it is built afresh
 _PAGE = 1000
 # Measured by bench/search.py: the least that finds 98 of 100.
-_CONNECTIVITY, _EXPANSION_ADD, _EXPANSION_SEARCH = 16, 128, 128
+_CONNECTIVITY, _EXPANSION_ADD, _EXPANSION_SEARCH = 32, 128, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def save_index(store: SqliteStore, workspace: Path, model: str, *, afresh: bool 
     Holds the whole index in memory: about 1 KB for each receipt with 384 dimensions.
 
     Args:
-        store: opened by `SqliteStore.open_beside`; its vectors are the truth.
+        store: its vectors are the truth. The caller has the lock of `SqliteStore.open_beside`.
         workspace: where the file is.
         model: whose vectors.
         afresh: leave out what the file has.

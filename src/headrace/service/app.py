@@ -22,7 +22,7 @@ from headrace.service.edge import Edge
 from headrace.service.envelope import Envelope
 from headrace.service.openapi import describe
 from headrace.service.problems import Problem
-from headrace.service.routes import batches, browser, documents, events, ledger, pages, system, webhooks
+from headrace.service.routes import batches, browser, documents, events, ledger, pages, search, system, webhooks
 from headrace.service.routes.resumable import PATH, ResumableRoutes
 from headrace.service.routes.uploads import Uploads
 
@@ -71,7 +71,7 @@ def create_app(edge: Edge) -> Front:
     )
     app.router.routes.insert(2, Route(PATH, resumable, include_in_schema=False))
     app.router.routes.insert(3, Route(PATH + "/{upload_id}", resumable, include_in_schema=False))
-    for part in (documents, pages, batches, ledger, events, webhooks, system):
+    for part in (documents, pages, batches, search, ledger, events, webhooks, system):
         app.include_router(part.router(edge))
     app.include_router(browser.router())
     app.add_exception_handler(HTTPException, _outward)

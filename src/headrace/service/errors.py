@@ -23,6 +23,8 @@ ReceptionError           the request cannot be done as things stand
   PartMismatch           a part of an upload with another digest than was promised
   UploadTakenOver        a newer request to the same upload came
   UploadGone             the upload expired, or failed
+  BadSearch              nothing to look for, or a filter that nothing can pass
+  SearchUnavailable      the extra `search` is not installed, or has other vectors
 """
 
 from __future__ import annotations
@@ -188,3 +190,17 @@ class UploadGone(ReceptionError):
 
     http_status = 410
     code = "result-expired"
+
+
+class BadSearch(ReceptionError):
+    """There is nothing to look for, or a filter that nothing can pass."""
+
+    http_status = 400
+    code = "malformed-request"
+
+
+class SearchUnavailable(ReceptionError):
+    """Search cannot work until somebody changes something; the message says what."""
+
+    http_status = 503
+    code = "search-unavailable"

@@ -35,6 +35,7 @@ from headrace.service.page_pictures import PagePictures
 from headrace.service.progress import Underway
 from headrace.service.resumable import ResumableUploads
 from headrace.service.retention import Retention
+from headrace.service.searching import Searching
 from headrace.service.spool import Spool
 from headrace.service.views import ServiceLimits
 from headrace.service.webhooks import Webhooks
@@ -97,6 +98,7 @@ class House:
         self._underway = Underway(self._loop.time, partial(self._bell.ring, EVENTS))
         self.webhooks = Webhooks(self.limits.webhooks, do=self._do, look=self._look, bell=self._bell, events=EVENTS)
         self.pages = PagePictures(settings, bounds, self.limits)
+        self.search = Searching(settings.workspace, self.limits)
         self._last_event = 0
         self._state = "starting"
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -134,7 +136,7 @@ class House:
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
-                    parts = (self.webhooks, self.uploads, self.retention, self.pages, self.answers)
+                    parts = (self.webhooks, self.uploads, self.retention, self.pages, self.search, self.answers)
                     house += [tasks.create_task(part.run()) for part in parts]
                     if self._stop_began is None:
                         self._state = "serving"
@@ -385,6 +387,7 @@ class House:
         self._limit_bytes = limits.accepted_bytes
         self.webhooks.change_limits(limits.webhooks)
         self.pages.change_limits(limits)
+        self.search.change_limits(limits)
         if self._intake is not None:
             self._intake.limits = self.uploads.limits = self.retention.limits = self.answers.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)

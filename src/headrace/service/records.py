@@ -92,7 +92,8 @@ class Records(House):
             commits=self._commits if self._intake is not None else None,
         )
         uploads = (*self.uploads.bounds(), self.answers.bound()) if self._intake is not None else ()
-        return replace(view, bounds=view.bounds + uploads + self.webhooks.bounds() + self.pages.bounds())
+        parts = self.webhooks.bounds() + self.pages.bounds() + self.search.bounds()
+        return replace(view, bounds=view.bounds + uploads + parts)
 
     @property
     def tallies(self) -> Tallies:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.documents.entry import Entry, format_voucher
 from headrace.flow import ServiceClass
 from headrace.service.progress import PageProgress
 from headrace.service.reception import Accepted, BatchView, CapacityView, DocumentView, Event, HealthView, Proof
 from headrace.storage.store import DeadLetter
+
+if TYPE_CHECKING:
+    from headrace.search import Found
 
 CLASSES: dict[str, ServiceClass] = {class_.name.lower(): class_ for class_ in ServiceClass}
 
@@ -200,6 +203,32 @@ def ledger_place(entry: Entry) -> dict[str, Any]:
         "voucher": format_voucher(entry.book, entry.sequence),
         "entry_hash": entry.entry_hash,
         "prev_hash": entry.prev_hash,
+    }
+
+
+def found(found: Found) -> dict[str, Any]:
+    """What a search found."""
+    return {
+        "items": [
+            {
+                "document_id": hit.entry.document_id,
+                "batch_id": hit.entry.batch_id,
+                "voucher": hit.entry.voucher,
+                "filename": hit.entry.uri,
+                "merchant": hit.merchant,
+                "issue_date": hit.issue_date,
+                "total": None if hit.total is None else str(hit.total),
+                "currency": hit.currency,
+                "verdict": hit.verdict,
+                "by": list(hit.by),
+                "similarity": hit.similarity,
+                "score": hit.score,
+            }
+            for hit in found.hits
+        ],
+        "complete": found.complete,
+        "entries_behind": found.entries_behind,
+        "without_vector": found.without_vector,
     }
 
 

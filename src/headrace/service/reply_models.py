@@ -227,3 +227,29 @@ class TicketReply(BaseModel):
 
     ticket: str
     expires_in_seconds: int
+
+
+class HitReply(BaseModel):
+    """A receipt that was found, with its corrections."""
+
+    document_id: str
+    batch_id: int
+    voucher: str
+    filename: str
+    merchant: str | None
+    issue_date: str | None
+    total: str | None
+    currency: str | None
+    verdict: str | None
+    by: list[Literal["words", "meaning"]]
+    similarity: float | None
+    score: float
+
+
+class SearchReply(BaseModel):
+    """The best first. What is not indexed yet is counted over the whole service."""
+
+    items: list[HitReply]
+    complete: bool
+    entries_behind: int
+    without_vector: int

@@ -304,6 +304,7 @@ class ServiceLimits:
         accept_group: documents that share one transaction at most.
         page_requests: pictures of pages that may be asked for at the same time.
         page_cache_bytes: pictures of pages that are kept on disk.
+        search_requests: searches that may be under way at the same time.
         events_kept: events that can be replayed; older ones are removed.
         quotas: by client; `default_quota` holds for the others.
         batch_answers_bytes: verdicts on items of batches that came with a key, kept to answer the same request again.
@@ -327,6 +328,7 @@ class ServiceLimits:
     accept_group: int = 256
     page_requests: int = 8
     page_cache_bytes: int = 64 << 20
+    search_requests: int = 4
     events_kept: int = 100_000
     idempotency_s: float = 24 * 3600.0
     batch_answers_bytes: int = 64 << 20
