@@ -126,7 +126,9 @@ class Desk:
         longest_s = {class_: self.limits.delay_s * 15 ** (class_ + 1) for class_ in ServiceClass}
         bounds = {class_: ClassBounds(room, longest_s[class_], 1e9) for class_ in ServiceClass}
         self.ladder: Ladder[list[_Piece]] = Ladder(bounds, drain_rate=self._rate, quantum=2048)
-        batching = replace(token_batching(linger_s=LINGER_S), lookahead=LOOKAHEAD_BATCHES * BATCH_ITEMS)
+        batching = replace(
+            token_batching(embedder.batch_tokens, linger_s=LINGER_S), lookahead=LOOKAHEAD_BATCHES * BATCH_ITEMS
+        )
         stage = replace(embed_stage(embedder, batching=batching), ordered=False)
         self.pipeline: Pipeline[_Piece, Vector] = Pipeline(
             [stage], ready=READY, window=BATCH_ITEMS * (embedder.sessions + LOOKAHEAD_BATCHES)
