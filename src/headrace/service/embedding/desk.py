@@ -125,7 +125,7 @@ class Desk:
         room = max(self.limits.tokens_most, self.limit.value)
         longest_s = {class_: self.limits.delay_s * 15 ** (class_ + 1) for class_ in ServiceClass}
         bounds = {class_: ClassBounds(room, longest_s[class_], 1e9) for class_ in ServiceClass}
-        self.ladder: Ladder[list[_Piece]] = Ladder(bounds, drain_rate=self._rate, quantum=2048)
+        self.ladder: Ladder[list[_Piece]] = Ladder(bounds, quantum=2048)
         batching = replace(
             token_batching(embedder.batch_tokens, linger_s=LINGER_S), lookahead=LOOKAHEAD_BATCHES * BATCH_ITEMS
         )
@@ -180,6 +180,8 @@ class Desk:
             for start in range(0, len(pieces), BATCH_ITEMS):  # others get their turn between
                 chunk = pieces[start : start + BATCH_ITEMS]
                 self.ladder.try_send(chunk, class_, client=client, cost=sum(piece.count for piece in chunk))
+            if len(self.ladder) and self._rate.paused:
+                self._rate.resume(self._loop.time())  # from here on, whoever leaves is waited for
             found = await order.done
         except Refusal as refusal:
             raise self._refused(refusal, class_) from None
@@ -223,6 +225,11 @@ class Desk:
                     yield piece
 
     def _came_back(self, outcome: Any) -> None:
+        # Measured where vectors come out: what goes in comes in bursts, a window full at a time.
+        if not self._rate.paused:
+            self._rate.record(outcome.item.count, self._loop.time())
+            if not len(self.ladder):
+                self._rate.pause(self._loop.time())
         order: Order = outcome.item.order
         if order.done.done():
             return
