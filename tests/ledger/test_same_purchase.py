@@ -138,6 +138,15 @@ def test_the_same_bytes_are_a_duplicate_and_no_proposal(photo: Any) -> None:
     assert decide([photo(1), copy])[1].kind is EntryKind.DUPLICATE
 
 
+def test_what_another_owner_has_is_neither_a_duplicate_nor_a_proposal(photo: Any) -> None:
+    drafts = [replace(photo(n), owner=owner) for n, owner in ((1, "acme"), (2, "other"), (3, "acme"))]
+    drafts.append(replace(photo(4), owner="other", sha256=drafts[0].sha256))
+    drafts.append(replace(photo(5), owner="other", sha256=drafts[1].sha256))
+    entries = decide(drafts)
+    assert [e.duplicate_of and e.duplicate_of["sequence"] for e in entries] == [None, None, 1, 2, 2]
+    assert [e.kind is EntryKind.DUPLICATE for e in entries] == [False, False, False, False, True]
+
+
 def test_a_rerun_makes_the_same_proposals_however_the_groups_are_cut(photo: Any) -> None:
     drafts = [photo(1), photo(2, number="1"), photo(3), photo(4, number="1")]
     whole = decide(drafts)
@@ -145,7 +154,7 @@ def test_a_rerun_makes_the_same_proposals_however_the_groups_are_cut(photo: Any)
     for draft in drafts:
         (entry,) = writer.decide([draft], seen)
         writer.committed([entry])
-        seen |= dict.fromkeys(entry.likeness, FirstSeen(entry.document_id, entry.sequence, entry.uri))
+        seen |= dict.fromkeys(entry.known_by[1:], FirstSeen(entry.document_id, entry.sequence, entry.uri))
         cut.append(entry)
     assert [e.entry_hash for e in whole] == [e.entry_hash for e in cut]
 

@@ -98,10 +98,10 @@ def test_only_a_receipt_of_ones_own_can_be_reviewed(tmp_path: Path) -> None:
             await done(reception, accepted)
             with pytest.raises(NotFound):
                 await reception.approve("other", accepted.document_id, "eva")
-            duplicate = await send(reception, jpeg(1), "other")
+            duplicate = await send(reception, jpeg(1), "acme", idempotency_key="again")
             await done(reception, duplicate)
             with pytest.raises(NotReviewable):
-                await reception.approve("other", duplicate.document_id, "eva")
+                await reception.approve("acme", duplicate.document_id, "eva")
             with pytest.raises(NotFound):
                 await reception.reject(None, "d" + "0" * 20, "eva")
 

@@ -117,6 +117,22 @@ def test_the_same_bytes_of_two_clients_are_two_documents(speak):
     assert len(ids) == 2
 
 
+def test_a_receipt_that_another_client_handed_in_is_no_duplicate_and_names_nothing_of_his(speak):
+    content, wait = fresh(), {"Prefer": "wait=20"}
+    first = speak("both").post("/v1/documents?filename=secret.png", content=content, headers=wait).json()
+    answer = speak("other").post("/v1/documents?filename=mine.png", content=content, headers=wait)
+    assert (answer.json()["kind"], answer.json().get("duplicate_of")) == ("receipt", None)
+    results = speak("other").get(f"/v1/batches/{answer.json()['batch_id']}/results").text
+    for told in (answer.text, results):
+        assert "mine.png" in told
+        assert "secret.png" not in told
+        assert first["document_id"] not in told
+    once_more = wait | {"Idempotency-Key": "once-more"}
+    again = speak("other").post("/v1/documents", content=content, headers=once_more).json()
+    assert again["kind"] == "duplicate"  # of one's own things it is told
+    assert again["duplicate_of"]["document_id"] == answer.json()["document_id"]
+
+
 def test_events_are_those_of_ones_own(speak):
     foreign = speak("both").post("/v1/documents", content=fresh()).json()["document_id"]
     own = speak("other").post("/v1/documents", content=fresh()).json()["document_id"]

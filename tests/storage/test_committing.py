@@ -99,7 +99,7 @@ def test_the_first_receipt_of_a_purchase_is_found_by_what_names_it(store: Store)
     batch = filled(store, numbered(2))
     first, second = decide(store, "main", store.pending(batch.batch_id))
     purchase = hashlib.sha256(b"a purchase").hexdigest()
-    store.commit([replace(first, likeness=(purchase,)), second])
+    store.commit([replace(first, known_by=(*first.known_by, purchase)), second])
     assert store.first_seen("main", [purchase])[purchase].document_id == first.document_id
     assert store.first_seen("side", [purchase]) == {}
 

@@ -75,8 +75,8 @@ class Entry:
         content: canonical JSON (UTF-8) of all that is deterministic; no times, durations or hosts.
         prev_hash: `entry_hash` of the entry before it in the book, `GENESIS` for the first.
         entry_hash: hex SHA-256 over `prev_hash`, a line feed and `content`.
-        likeness: on the way to the store, digests of the purchase and the picture, where this is the first receipt with
-            them; not kept here.
+        known_by: on the way to the store, digests of its bytes, the purchase and the picture, where this is the first
+            receipt with them; not kept here.
     """
 
     book: str
@@ -92,7 +92,7 @@ class Entry:
     content: bytes
     prev_hash: str
     entry_hash: str
-    likeness: tuple[str, ...] = field(default=(), compare=False)
+    known_by: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def stored(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class Draft:
         receipt: `Receipt` as JSON types (`model_dump(mode="json")`); None for a failure.
         state: SUCCEEDED or PARTIAL with a receipt, FAILED or CANCELLED with a failure.
         failure: `DocumentFailure.as_dict()`; None with a receipt.
+        owner: the client whose it is; "" where there are none. Only what one owner handed in is a duplicate of other
+            things of his: he would learn from the link what others have, and get no receipt of his own.
     """
 
     document: Document
@@ -46,6 +49,7 @@ class Draft:
     receipt: Mapping[str, Any] | None = None
     state: DocumentState = DocumentState.SUCCEEDED
     failure: Mapping[str, Any] | None = None
+    owner: str = ""
 
     def __post_init__(self) -> None:
         if (self.receipt is None) == (self.failure is None):
@@ -72,9 +76,15 @@ class Draft:
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """What the book is asked for: the digest of its bytes, and those of its purchase and its picture."""
-        alike = tuple(digest for one in self.likenesses for digest in one.digests)
-        return (self.sha256, *alike) if self.sha256 else alike
+        """What the book is asked for: the keys of its bytes, and those of its purchase and its picture."""
+        alike = tuple(self.key(digest) for one in self.likenesses for digest in one.digests)
+        return (self.key(self.sha256), *alike) if self.sha256 else alike
+
+    def key(self, digest: str) -> str:
+        """Under what the book knows a digest: itself, or the digest of it and the owner."""
+        if not self.owner:
+            return digest
+        return hashlib.sha256(f"owner\n{self.owner}\n{digest}".encode()).hexdigest()
 
 
 class BookWriter:
@@ -118,11 +128,10 @@ class BookWriter:
             sequence += 1
             first = None
             if draft.sha256 is not None:
-                first = known.get(draft.sha256)
+                first = known.get(draft.key(draft.sha256))
             entry = self._entry(draft, first, known, sequence, prev_hash)
-            if entry.kind is EntryKind.RECEIPT and draft.sha256 is not None:
-                seen = FirstSeen(entry.document_id, sequence, entry.uri)
-                in_group |= dict.fromkeys((draft.sha256, *entry.likeness), seen)
+            if entry.known_by:
+                in_group |= dict.fromkeys(entry.known_by, FirstSeen(entry.document_id, sequence, entry.uri))
             prev_hash = entry.entry_hash
             entries.append(entry)
         return entries
@@ -193,17 +202,17 @@ class BookWriter:
             content,
             prev_hash,
             entry_hash(prev_hash, content),
-            _new_digests(draft, known) if kind is EntryKind.RECEIPT else (),
+            _new_keys(draft, known) if kind is EntryKind.RECEIPT else (),
         )
 
 
 def _earlier(draft: Draft, known: Mapping[str, FirstSeen]) -> tuple[Likeness | None, FirstSeen | None]:
     """The surest likeness that an earlier receipt has, too, and the first such receipt."""
     for one in draft.likenesses:
-        if found := [known[digest] for digest in one.digests if digest in known]:
+        if found := [known[key] for key in map(draft.key, one.digests) if key in known]:
             return one, min(found, key=lambda seen: seen.sequence)
     return None, None
 
 
-def _new_digests(draft: Draft, known: Mapping[str, FirstSeen]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(d for one in draft.likenesses for d in one.digests if d not in known))
+def _new_keys(draft: Draft, known: Mapping[str, FirstSeen]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key for key in draft.digests if key not in known))

@@ -59,7 +59,8 @@ class BatchAnswers:
     async def run(self) -> None:
         """Forgets what is too old, until it is cancelled."""
         while True:
-            await asyncio.to_thread(self.forget, time.time() - self.limits.idempotency_s)
+            with suppress(OSError):  # the disk cannot be written: the next start looks what is there
+                await asyncio.to_thread(self.forget, time.time() - self.limits.idempotency_s)
             await asyncio.sleep(_SWEEP_S)
 
     async def keep(self, batch_id: int, told: Mapping[str, Any], verdicts: IO[bytes]) -> None:

@@ -15,6 +15,10 @@ HEADER_BYTES = 64 << 10
 """How long the headers of a request may be, the first and the last piece of them not counted."""
 
 CONNECTIONS_MOST = 10_000
+
+GONE = "headrace.gone"
+"""Where a scope has a future that is done when its connection is lost."""
+
 _FILES_OF_OTHERS = 256
 _NO_ROOM = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 5\r\n"
@@ -36,6 +40,7 @@ def connections_most() -> int:
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with a deadline and a bound for the headers of each request, and one on open connections."""
 
+    _gone: asyncio.Future[None]
     _deadline: asyncio.TimerHandle | None = None
     _in_headers = False
     _header_bytes = 0
@@ -43,6 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Takes the connection, or says that there are too many."""
         super().connection_made(transport)
+        self._gone = self.loop.create_future()
         if len(self.connections) > connections_most():
             transport.write(_NO_ROOM)
             transport.close()
@@ -71,11 +77,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its headers are here."""
         self._in_headers = False
+        self.scope[GONE] = self._gone  # type: ignore[literal-required]
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends."""
         self._unwatch()
+        self._gone.set_result(None)
         super().connection_lost(exc)
 
     def _waits(self) -> bool:

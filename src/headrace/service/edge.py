@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.types import Scope
 
 from headrace.flow import Closed, Full, Refusal, ServiceClass
 from headrace.service.auth import Keys, Principal, Role
-from headrace.service.limits import Body, Limits
+from headrace.service.connections import GONE
+from headrace.service.limits import Body, ClientGone, Limits
 from headrace.service.problems import Problem, refused
 from headrace.service.reception import RateLimited, Reception, Submission
+
+T = TypeVar("T")
 
 EXCHANGE = "headrace.exchange"
 
@@ -153,6 +157,27 @@ class Exchange:
         if role is not None:
             self._principal.require(role)
         return self._principal
+
+    async def while_there(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """What is waited for, as long as the client is there to be told: a wait costs no more than its connection.
+
+        Raises:
+            ClientGone: it hung up; the wait was cancelled.
+        """
+        gone: asyncio.Future[None] | None = self._scope.get(GONE)
+        if gone is None:  # another server than ours
+            return await waiting
+        task = asyncio.create_task(waiting)
+        try:
+            either: set[asyncio.Future[Any]] = {task, gone}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        raise ClientGone
 
     def accepts(self, *kinds: str) -> None:
         """Looks whether the client takes one of these media types.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.documents.errors import WORKER_LOST, DocumentFailure
 from headrace.documents.status import DocumentState
 from headrace.ledger import Draft
@@ -13,7 +15,8 @@ CANCELLED = "cancelled"
 def draft_of(held: Held) -> Draft:
     """Its end as it is decided on now: who asked for a cancellation in time gets it, whatever was read."""
     assert held.draft is not None
-    return cancelled(held) if held.cancelled_by is not None else held.draft
+    draft = cancelled(held) if held.cancelled_by is not None else held.draft
+    return replace(draft, owner=str(held.client)) if held.client else draft
 
 
 def digest_of(held: Held) -> str:

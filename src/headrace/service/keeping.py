@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from headrace.flow import Permit
 from headrace.service.errors import DigestMismatch
-from headrace.service.spool import Spool, Spooled
+from headrace.service.spool import Spool, Spooled, translated
 from headrace.service.views import Submission
 from headrace.storage.arrivals import Arrival as KeptBytes
 from headrace.storage.blobs import Blobs
@@ -73,7 +73,10 @@ class Keeping:
                 if not one.needed:
                     one.needed = True
                     self._needed[one.sha256] += 1
-        self._adopt([one for one in good if not one.adopted])
+        try:
+            self._adopt([one for one in good if not one.adopted])
+        except OSError as error:
+            raise translated(error) from error
         return answers
 
     def has_row(self, spooled: Spooled) -> None:

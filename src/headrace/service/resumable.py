@@ -50,7 +50,7 @@ from headrace.service.upload_rules import (
 )
 from headrace.service.views import Accepted, Bound, ServiceLimits, Submission
 from headrace.storage.blobs import Blobs
-from headrace.storage.errors import StorageFull
+from headrace.storage.errors import StorageFull, StoreUnavailable
 
 _LOG = logging.getLogger("headrace.service")
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -353,7 +353,7 @@ class ResumableUploads:
             while len(self._ended) > self.limits.ended_uploads_kept:
                 oldest, _ = self._ended.popitem(last=False)
                 await self._spool.step(partial(self._files.remove, oldest))
-        except (OSError, Closed) as error:
+        except (OSError, StoreUnavailable, Closed) as error:
             _LOG.warning("the end of upload %s is not written yet: %s", kept.upload_id, error)
 
     async def _write(self, kept: Kept) -> None:

@@ -24,7 +24,7 @@ from headrace.ocr.media import HEAD_BYTES, require_media_type
 from headrace.service.errors import DigestMismatch
 from headrace.service.group_commit import GroupCommit
 from headrace.storage.blobs import Blobs
-from headrace.storage.errors import StorageFull
+from headrace.storage.errors import StorageFull, StoreUnavailable
 
 R = TypeVar("R")
 
@@ -136,6 +136,7 @@ class Spool:
             EmptyFile, UnsupportedMediaType, PayloadTooLarge, DigestMismatch: bad bytes, as soon as that shows.
             CorruptDocument: not as many bytes as were declared.
             StorageFull: no room, by the bound or on the disk.
+            StoreUnavailable: the disk cannot be written.
         """
         if declared_bytes is not None and declared_bytes > self._limit_bytes:
             raise self._too_large(declared_bytes)
@@ -215,7 +216,7 @@ class Spool:
                 self._blobs.place(sha256)
                 answers.append(None)
             except Exception as error:
-                answers.append(_translated(error))
+                answers.append(translated(error))
         return answers
 
     async def take(self, path: Path, *, sha256: str | None = None) -> Spooled:
@@ -239,6 +240,7 @@ class Spool:
 
         Raises:
             StorageFull: no room on the disk.
+            StoreUnavailable: it cannot be written.
             Closed: the service has stopped.
         """
         step = self._threads.submit(_do_all, function)
@@ -262,7 +264,7 @@ class Spool:
         try:
             self._need_free(0)
             self._blobs.reserve(0)
-        except StorageFull as error:
+        except OSError as error:
             self.full = str(error.strerror)
         else:
             self.full = ""
@@ -285,7 +287,7 @@ class Spool:
         if upload.writing is not None:
             await asyncio.wait({upload.writing})
             upload.writing.cancelled() or upload.writing.exception()  # seen
-            with suppress(Closed):  # the next start clears the folder
+            with suppress(Closed, OSError):  # the next start clears the folder
                 await self._threads.run(self._remove, upload)
 
     def _untake(self, step: asyncio.Future[Spooled]) -> None:
@@ -319,7 +321,7 @@ class Spool:
             try:
                 answers.append(self._write_one(upload))
             except Exception as error:
-                answers.append(_translated(error))
+                answers.append(translated(error))
         return answers
 
     def _write_one(self, upload: _Upload) -> Spooled | None:
@@ -374,7 +376,7 @@ def _do_all(functions: Sequence[Callable[[], Any]]) -> list[Any]:
         try:
             answers.append(function())
         except Exception as error:
-            answers.append(_translated(error))
+            answers.append(translated(error))
     return answers
 
 
@@ -385,7 +387,10 @@ def _write_all(descriptor: int, pieces: Sequence[bytes]) -> None:
             rest = rest[os.write(descriptor, rest) :]
 
 
-def _translated(error: Exception) -> Exception:
-    if isinstance(error, OSError) and error.errno in _NO_SPACE and not isinstance(error, StorageFull):
+def translated(error: Exception) -> Exception:
+    """What the system says of a disk in words of ours: a full one, or one that cannot be written. Both pass."""
+    if not isinstance(error, OSError) or isinstance(error, StorageFull):
+        return error
+    if error.errno in _NO_SPACE:
         return StorageFull(f"no room for the bytes: {error.strerror}")
-    return error
+    return StoreUnavailable(f"the folder of the bytes cannot be used: {error}")

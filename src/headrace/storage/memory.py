@@ -221,9 +221,8 @@ class MemoryStore:
             raise HeadMoved(f"the document of {entry.voucher} has ended before, or does not exist")
         self._heads[entry.book] = Head(entry.book, entry.sequence, entry.entry_hash)
         self._books[entry.book].append(entry)
-        if entry.kind is EntryKind.RECEIPT:
-            seen = FirstSeen(entry.document_id, entry.sequence, entry.uri)
-            self._first_seen |= {(entry.book, digest): seen for digest in (entry.sha256, *entry.likeness) if digest}
+        seen = FirstSeen(entry.document_id, entry.sequence, entry.uri)
+        self._first_seen |= {(entry.book, digest): seen for digest in entry.known_by}
         changes = {counter_of(entry): 1, "in_flight": -1}
         if entry.verdict in (Verdict.NEEDS_REVIEW, Verdict.REJECTED):
             changes[str(entry.verdict)] = 1

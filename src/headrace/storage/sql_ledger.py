@@ -144,11 +144,7 @@ class SqlLedger(SqlPart):
         rows = [(book_id, e.sequence, e.batch_id, e.position, e.content, e.prev_hash, e.entry_hash) for e in group]
         self._fast_insert(entry_table, _ENTRY, rows)
         receipts = [
-            (book_id, bytes.fromhex(digest), e.sequence, e.batch_id, e.position)
-            for e in group
-            if e.kind is EntryKind.RECEIPT
-            for digest in (e.sha256, *e.likeness)
-            if digest
+            (book_id, bytes.fromhex(digest), e.sequence, e.batch_id, e.position) for e in group for digest in e.known_by
         ]
         self._fast_insert(first_seen, _FIRST, receipts)
 

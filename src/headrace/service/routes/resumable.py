@@ -143,7 +143,7 @@ class ResumableRoutes:
         if wait_s is not None:
             wait_s = min(wait_s, int(self._edge.limits.requests.wait_s))
         submission = upload.submission(accepted.size_bytes)
-        await answer_document(self._edge, send, submission, accepted, wait_s, standing)
+        await answer_document(exchange, send, submission, accepted, wait_s, standing)
 
     async def _look(self, send: Send, dialect: Dialect, upload: Upload) -> None:
         await self._edge.reception.uploads.settle(upload, completes=dialect.completes_at_length)

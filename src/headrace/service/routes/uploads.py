@@ -47,10 +47,10 @@ class Uploads:
         """Takes one document, or says why not."""
         exchange: Exchange = scope[EXCHANGE]
         submission, wait_s, deadline_s = self._told(scope, exchange)
-        permit = await self._admitted(submission, deadline_s)
+        permit = await self._admitted(exchange, submission, deadline_s)
         # From here on the permit is ended by whoever has it: `accept`, or we if it never gets there.
         submission, accepted = await self._accept(exchange, submission, permit)
-        await answer_document(self._edge, send, submission, accepted, wait_s)
+        await answer_document(exchange, send, submission, accepted, wait_s)
 
     def _told(self, scope: Scope, exchange: Exchange) -> tuple[Submission, int | None, float | None]:
         """What the client says, from its headers and its address; nothing is read."""
@@ -66,13 +66,13 @@ class Uploads:
         deadline_s = _deadline_s(exchange.header(b"x-deadline-ms")) if b"x-deadline-ms" in headers else None
         return submission, wait_s, deadline_s
 
-    async def _admitted(self, submission: Submission, deadline_s: float | None) -> Permit:
+    async def _admitted(self, exchange: Exchange, submission: Submission, deadline_s: float | None) -> Permit:
         reception = self._edge.reception
         decision: Admitted | Refusal
         if deadline_s is None:
             decision = reception.decide(submission)
         else:
-            decision = await reception.admit(submission, deadline_s)
+            decision = await exchange.while_there(reception.admit(submission, deadline_s))
         if isinstance(decision, Refusal):
             raise self._edge.refuse(decision, submission)
         return decision.permit
@@ -134,7 +134,7 @@ def told_of_document(
 
 
 async def answer_document(
-    edge: Edge,
+    exchange: Exchange,
     send: Send,
     submission: Submission,
     accepted: Accepted,
@@ -144,19 +144,21 @@ async def answer_document(
     """The answer to whoever handed a document in: 200 with the result when it is ready in time, else 202.
 
     Args:
-        edge, send: of the request.
+        exchange, send: of the request.
         submission, accepted: what was handed in, and where it is.
         wait_s: how long to wait for the result; None: not at all.
         more: further headers.
     """
-    reception = edge.reception
+    reception = exchange.edge.reception
     location = f"/v1/documents/{accepted.document_id}"
     headers = [(b"content-type", b"application/json"), (b"location", location.encode()), *more]
     if accepted.replayed:
         headers.append((b"idempotency-replayed", b"true"))
     status, tag = 202, None
     reply = None
-    done = wait_s is not None and await reception.wait_for(accepted.document_id, float(wait_s))
+    done = False
+    if wait_s is not None:
+        done = await exchange.while_there(reception.wait_for(accepted.document_id, float(wait_s)))
     if done or accepted.replayed:
         view = await reception.document(submission.client, accepted.document_id)
         if view is not None:
