@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+from faulty_reading import faulty_pool
 from service_support import BACKGROUND, done, jpeg, send, serving
 from test_http_search import TOLD, write_receipts
 
@@ -17,6 +19,7 @@ from headrace.search import Embedder, Tokens, Vector
 from headrace.search.errors import EmbedderMissing
 from headrace.search.null import NullEmbedder
 from headrace.search.receipt_text import TEXT_VERSION
+from headrace.service import replies
 from headrace.service.indexing import Indexing
 from headrace.service.views import IndexingState, ServiceLimits
 from headrace.storage.sql_search import SearchCounts
@@ -188,6 +191,28 @@ async def test_the_service_keeps_search_up_with_what_it_takes(tmp_path: Path) ->
                 await asyncio.sleep(0.01)
         await done(reception, await send(reception, jpeg(1), service_class=BACKGROUND))
         async with asyncio.timeout(20):
-            while not (found := await reception.search.find("taxi", 10)).complete:
+            while not (found := await reception.search.find("taxi", 10)).complete:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert len(found.hits) == len(TOLD) + 1
+
+
+@in_a_loop
+async def test_while_documents_wait_for_a_worker_it_is_paused_and_says_so_and_then_it_catches_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.service.house.worker_pool", faulty_pool)
+    async with serving(tmp_path / "w", WANTED) as reception:
+        reception.search.embedder = NullEmbedder
+        held = [await send(reception, jpeg(n), filename=f"wait-for {tmp_path}/go") for n in range(8)]
+        async with asyncio.timeout(20):
+            while reception.capacity().indexing.state is not IndexingState.PAUSED:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        told = replies.capacity(reception.capacity(), 0)["indexing"]
+        assert (told["state"], told["because"]) == ("paused", "documents wait for a worker")
+        (tmp_path / "go").touch()
+        for one in held:
+            await done(reception, one)
+        async with asyncio.timeout(20):
+            while (await reception.search.find("taxi", 10)).entries_behind:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert reception.capacity().indexing.because == ""
