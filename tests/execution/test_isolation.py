@@ -189,7 +189,7 @@ def test_time_in_which_everything_stood_still_counts_against_no_item() -> None:
 
             asyncio.get_running_loop().call_later(0.3, stand_still)
             jobs = [Job(0, "compute", 0.7), Job(1, "spin"), Job(2, "compute", 0.7)]
-            return [outcome async for outcome in pool.map(jobs, window=3, deadline_s=2.5)]
+            return [outcome async for outcome in pool.map(jobs, window=3, deadline_s=4.0)]
 
     outcomes = asyncio.run(go())
     assert [getattr(outcome, "code", "ok") for outcome in outcomes] == ["ok", "deadline", "ok"]

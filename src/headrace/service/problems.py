@@ -90,6 +90,7 @@ KINDS: Mapping[str, Kind] = {
     "draining": Kind(503, "The service is stopping"),
     "storage-full": Kind(503, "The disk is full"),
     "store-unavailable": Kind(503, "The store cannot be written"),
+    "embedder-failed": Kind(503, "The embedder gave no vectors"),
     "search-unavailable": Kind(503, "Search is not set up here"),
 }
 """Every type of problem, by the last part of its URI (`/problems/queue-full`)."""
