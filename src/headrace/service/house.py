@@ -29,6 +29,7 @@ from headrace.service.bell import Bell
 from headrace.service.capacity import derived_limit
 from headrace.service.dispatcher import Committed, Dispatcher, look_ahead
 from headrace.service.group_commit import GroupCommit
+from headrace.service.indexing import Indexing
 from headrace.service.intake import ROOM, Intake
 from headrace.service.line import Line
 from headrace.service.page_pictures import PagePictures
@@ -99,6 +100,9 @@ class House:
         self.webhooks = Webhooks(self.limits.webhooks, do=self._do, look=self._look, bell=self._bell, events=EVENTS)
         self.pages = PagePictures(settings, bounds, self.limits)
         self.search = Searching(settings.workspace, self.limits)
+        self.indexing = Indexing(
+            settings.workspace, self.limits, embedder=self.search.shared_embedder, busy=self._why_background_waits
+        )
         self._last_event = 0
         self._state = "starting"
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -136,7 +140,15 @@ class House:
                 assert dispatcher is not None
                 async with self._pool, asyncio.TaskGroup() as tasks:
                     house = [tasks.create_task(self._tick()), tasks.create_task(self._tidy())]
-                    parts = (self.webhooks, self.uploads, self.retention, self.pages, self.search, self.answers)
+                    parts = (
+                        self.webhooks,
+                        self.uploads,
+                        self.retention,
+                        self.pages,
+                        self.search,
+                        self.indexing,
+                        self.answers,
+                    )
                     house += [tasks.create_task(part.run()) for part in parts]
                     if self._stop_began is None:
                         self._state = "serving"
@@ -284,6 +296,7 @@ class House:
         for batch_id in committed.finished:
             self._bell.ring(("batch", batch_id))
         self._bell.ring(ROOM)
+        self.indexing.changed()
 
     async def _tick(self) -> None:
         """Once a second: the limit follows the measured rate, a full disk is looked at, what is old is removed."""
@@ -291,6 +304,7 @@ class House:
             await asyncio.sleep(_TICK_S)
             self._ticks += 1
             self._follow_rate()
+            self.indexing.look()
             self._line.rate_per_s = self._admission.statistics().drain_rate_per_s
             if self._spool.full:
                 self._spool.check_room()
@@ -327,6 +341,15 @@ class House:
     def _load(self) -> float:
         permits = self._admission.permits
         return permits.held / max(1, permits.limit)
+
+    def _why_background_waits(self) -> str:
+        """Why work that can wait shall; "" when it need not."""
+        if self._state != "serving":
+            return f"the service is {self._state}"
+        statistics = self._admission.statistics()
+        if statistics.level.refuses(ServiceClass.BACKGROUND):
+            return statistics.because
+        return "documents wait for a worker" if self._line.waiting else ""
 
     def _weight_of(self, client: Hashable) -> float:
         return self.limits.quotas.get(str(client), self.limits.default_quota).weight
@@ -388,6 +411,7 @@ class House:
         self.webhooks.change_limits(limits.webhooks)
         self.pages.change_limits(limits)
         self.search.change_limits(limits)
+        self.indexing.limits = limits
         if self._intake is not None:
             self._intake.limits = self.uploads.limits = self.retention.limits = self.answers.limits = limits
             self._spool.change_limits(buffer_bytes=limits.buffer_bytes, min_free_bytes=limits.min_free_bytes)

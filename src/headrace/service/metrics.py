@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from headrace.service.edge import Edge
 from headrace.service.reception import CapacityView
 from headrace.service.tallies import STAGES, Tallies
+from headrace.service.views import IndexingState, IndexingView
 
 
 class Exposition:
@@ -50,6 +51,7 @@ class ServiceCollector(Collector):
             yield _gauge("headrace_ledger_sequence", "The number of the last entry of the book", sequence)
         yield from _refusals(view, self._edge)
         yield from _bounds(view)
+        yield from _indexing(view.indexing)
         yield _gauge("headrace_ready", "1 while new work is taken", float(health.ready))
         yield _gauge("headrace_streams", "Event streams and followed results that are open", self._edge.streams)
         problems = CounterMetricFamily("headrace_http_problems", "Answers that were no success", labels=["code"])
@@ -136,6 +138,14 @@ def _bounds(view: CapacityView) -> Iterator[Metric]:
     for class_, its in view.classes.items():
         gate.add_metric([class_.name.lower()], float(its.taken))
     yield gate
+
+
+def _indexing(view: IndexingView) -> Iterator[Metric]:
+    states = GaugeMetricFamily("headrace_indexing", "1 for what keeping up search is doing now", labels=["state"])
+    for state in IndexingState:
+        states.add_metric([state], float(state is view.state))
+    yield states
+    yield CounterMetricFamily("headrace_indexed_receipts", "Receipts that got a vector", value=view.embedded)
 
 
 def _gauge(name: str, sentence: str, value: float) -> GaugeMetricFamily:

@@ -93,7 +93,7 @@ class Records(House):
         )
         uploads = (*self.uploads.bounds(), self.answers.bound()) if self._intake is not None else ()
         parts = self.webhooks.bounds() + self.pages.bounds() + self.search.bounds()
-        return replace(view, bounds=view.bounds + uploads + parts)
+        return replace(view, bounds=view.bounds + uploads + parts, indexing=self.indexing.view())
 
     @property
     def tallies(self) -> Tallies:

@@ -120,6 +120,12 @@ def capacity(view: CapacityView, last_event_id: int) -> dict[str, Any]:
             }
             for class_, its in view.classes.items()
         },
+        "indexing": {
+            "state": str(view.indexing.state),
+            "because": view.indexing.because,
+            "taken_in": view.indexing.taken_in,
+            "embedded": view.indexing.embedded,
+        },
         "refused": dict(view.refused),
         "accepted": view.accepted,
         "done": view.done,

@@ -152,6 +152,15 @@ class ClassReply(BaseModel):
     longest_wait_seconds: float
 
 
+class IndexingReply(BaseModel):
+    """Whether search is being brought up to the ledger; what it did is counted since the start."""
+
+    state: Literal["off", "current", "indexing", "paused", "failed"]
+    because: str
+    taken_in: int
+    embedded: int
+
+
 class CapacityReply(BaseModel):
     """Every bound, and how fast things go."""
 
@@ -162,6 +171,7 @@ class CapacityReply(BaseModel):
     level: str
     because: str
     classes: dict[ClassName, ClassReply]
+    indexing: IndexingReply
     refused: dict[str, int]
     accepted: int
     done: int

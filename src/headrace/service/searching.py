@@ -121,12 +121,22 @@ class Searching:
             self._usual_s += (asyncio.get_running_loop().time() - began - self._usual_s) / 8
             return found
 
-    async def _opened(self) -> Search:
-        from headrace.search import Search
+    async def shared_embedder(self) -> Embedder:
+        """The embedder, for who has texts of the same workspace; is closed here.
 
+        Raises:
+            EmbedderMissing: the extra is not installed.
+        """
         async with self._opening:
             if self._embedder is None:
                 self._embedder = await asyncio.to_thread(self.embedder)
+            return self._embedder
+
+    async def _opened(self) -> Search:
+        from headrace.search import Search
+
+        embedder = await self.shared_embedder()
+        async with self._opening:
             if self._search is None:
-                self._search = await asyncio.to_thread(Search.open, self.workspace, embedder=self._embedder)
+                self._search = await asyncio.to_thread(Search.open, self.workspace, embedder=embedder)
             return self._search

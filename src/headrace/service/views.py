@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from headrace.documents.entry import Entry, Head
@@ -218,6 +219,26 @@ class ClassView:
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
+class IndexingState(StrEnum):
+    """What indexing does: not wanted, nothing to do, at work, waits for documents, or tries again later."""
+
+    OFF = "off"
+    CURRENT = "current"
+    INDEXING = "indexing"
+    PAUSED = "paused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingView:
+    """How indexing is, why, and what it did since the start."""
+
+    state: IndexingState = IndexingState.OFF
+    because: str = ""
+    taken_in: int = 0
+    embedded: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityView:
     """Every bound, and how fast things go.
@@ -232,6 +253,7 @@ class CapacityView:
         refused: by kind, since the start.
         accepted, done, in_flight: the accounting identity since the start; what was found at the start counts.
         worker_rss_bytes: resident memory of each worker process, the oldest first.
+        indexing: whether search is being brought up to the ledger.
     """
 
     bounds: tuple[Bound, ...]
@@ -250,6 +272,7 @@ class CapacityView:
     workers_busy: int
     worker_restarts: Mapping[str, int]
     worker_rss_bytes: tuple[int, ...]
+    indexing: IndexingView = IndexingView()
 
     def bound(self, name: str) -> Bound:
         """The bound of this name; KeyError when there is none."""
@@ -305,6 +328,7 @@ class ServiceLimits:
         page_requests: pictures of pages that may be asked for at the same time.
         page_cache_bytes: pictures of pages that are kept on disk.
         search_requests: searches that may be under way at the same time.
+        index_receipts: keep search up with the ledger, while no documents wait.
         events_kept: events that can be replayed; older ones are removed.
         quotas: by client; `default_quota` holds for the others.
         batch_answers_bytes: verdicts on items of batches that came with a key, kept to answer the same request again.
@@ -329,6 +353,7 @@ class ServiceLimits:
     page_requests: int = 8
     page_cache_bytes: int = 64 << 20
     search_requests: int = 4
+    index_receipts: bool = False
     events_kept: int = 100_000
     idempotency_s: float = 24 * 3600.0
     batch_answers_bytes: int = 64 << 20
