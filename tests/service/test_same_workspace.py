@@ -23,6 +23,10 @@ def headrace(*arguments: str, code: int = 0) -> str:
     return told.stdout
 
 
+NOBODY = ""
+"""The client where there are no keys; documents of `run` are nobody's, too, and compared with these."""
+
+
 def folder_of(tmp_path: Path) -> Path:
     scans = tmp_path / "scans"
     scans.mkdir()
@@ -36,15 +40,15 @@ def test_the_commands_work_on_what_the_service_wrote(tmp_path: Path) -> None:
 
     async def main() -> str:
         async with serving(tmp_path / "ws") as reception:
-            batch = await reception.open_batch("acme", BATCH, key="march")
+            batch = await reception.open_batch(NOBODY, BATCH, key="march")
             for n in range(3):
-                await send(reception, jpeg(n), "acme", batch_id=batch.batch_id, filename=f"r{n}.jpg")
-            await reception.close_batch("acme", batch.batch_id)
-            one = await send(reception, jpeg("one"), "acme", filename="one.jpg")
+                await send(reception, jpeg(n), NOBODY, batch_id=batch.batch_id, filename=f"r{n}.jpg")
+            await reception.close_batch(NOBODY, batch.batch_id)
+            one = await send(reception, jpeg("one"), NOBODY, filename="one.jpg")
             view = await done(reception, one)
             assert await reception.more_results(batch.batch_id, 2, DEADLINE_S)
-            await reception.correct("acme", one.document_id, {"language": "de"}, view.version, "eva")
-            await reception.approve("acme", one.document_id, "eva")
+            await reception.correct(NOBODY, one.document_id, {"language": "de"}, view.version, "eva")
+            await reception.approve(NOBODY, one.document_id, "eva")
             return one.document_id
 
     name = asyncio.run(main())
@@ -88,7 +92,7 @@ def test_a_workspace_of_the_first_tables_is_brought_up_to_date_and_goes_on(tmp_p
 
     async def main() -> None:
         async with serving(old) as reception:
-            view = await done(reception, await send(reception, jpeg(1), "acme"))
+            view = await done(reception, await send(reception, jpeg(1), NOBODY))
             assert view.kind == "duplicate"
             first = await reception.document(None, view.duplicate_of["document_id"])
             assert first is not None
