@@ -188,9 +188,10 @@ def test_a_total_whose_label_the_edge_cut_off_is_still_the_total() -> None:
 
 
 def test_a_total_that_lost_its_label_is_found_below_the_subtotal_and_tax_that_add_up_to_it() -> None:
-    fields = read("BREAD | 50.00", "MILK | 42.50", "SUB-TOTAL | 92.50", "GST | 1.50", "L | 94.00", "GASH | 84.00")
+    rows = ("BREAD | 50.00", "MILK | 42.50", "SUB-TOTAL | 92.50", "GST | 1.50", "L | 94.00", "GASH | 84.00")
+    fields = extract([page(*rows)], today=TODAY, curves={})  # the rule's own score, as it is before it is calibrated
     assert fields.payable_amount.value == Decimal("94.00")
-    assert fields.payable_amount.confidence <= 0.95
+    assert fields.payable_amount.confidence <= 0.8
 
 
 def test_a_total_of_points_below_half_of_the_goods_is_not_the_total() -> None:
